@@ -7,10 +7,10 @@ use std::fmt;
 use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
-use serde::Serialize;
 use tokio_rustls::rustls::pki_types::UnixTime;
 use tracing::{info, warn};
 
+pub use crate::config::Reloaded;
 use crate::config::{self, Config, Resolved, Sources};
 use crate::files::SettingError;
 use crate::identity::Identities;
@@ -30,17 +30,6 @@ struct Inner {
 }
 
 type ReadConfig = Box<dyn Fn() -> Result<Resolved, String> + Send + Sync>;
-
-/// What a reload came to.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Reloaded {
-    /// Keys whose new values are in force.
-    pub applied: Vec<&'static str>,
-    /// Keys whose new values need a restart; the old ones stay in force until then.
-    pub needs_restart: Vec<&'static str>,
-    /// What is legal but probably not meant.
-    pub notices: Vec<String>,
-}
 
 /// Why the old configuration stays in force, a line for each fault: where it was set, what is wrong, what to do.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -111,21 +100,16 @@ impl Reloader {
         let tls = tls::load(&resolved.config, UnixTime::now()).map_err(located)?;
         let known = KnownKeys::load(resolved.config.keys.file.as_deref()).map_err(located)?;
         let change = config::change(&context.config.current(), resolved);
-        let mut change = change.map_err(|error| error.to_string())?;
-        change.config.known = Arc::new(known);
+        let (mut config, reloaded) = change.map_err(|error| error.to_string())?;
+        config.known = Arc::new(known);
         // The steps that can fail come first.
-        let identities =
-            Identities::new(&change.config.trust).map_err(|error| error.to_string())?;
+        let identities = Identities::new(&config.trust).map_err(|error| error.to_string())?;
         context.identities.follow(identities);
         context.tls.follow(tls);
-        context.budget.follow(&change.config);
-        (self.0.set_level)(change.config.log.level);
-        context.config.replace(change.config);
-        Ok(Reloaded {
-            applied: change.applied,
-            needs_restart: change.restart,
-            notices: change.notices,
-        })
+        context.budget.follow(&config);
+        (self.0.set_level)(config.log.level);
+        context.config.replace(config);
+        Ok(reloaded)
     }
 }
 

@@ -16,6 +16,7 @@ use arc_swap::{ArcSwap, Guard};
 use bytes::Bytes;
 use control::PauseSettings;
 pub use control::{MinTxRate, PaceMode, PauseAction};
+use serde::Serialize;
 
 pub use self::keys::{
     Admin, Buffer, Config, Cors, Fair, Fixed, Grpc, KEYS, Key, KeySettings, Limits, Listen, Log,
@@ -246,24 +247,22 @@ impl Live {
 }
 
 /// What a new configuration comes to while the program runs.
-#[derive(Clone, Debug)]
-pub struct Change {
-    /// What is to be in force: of the old one all that needs a restart, the rest of the new one.
-    pub config: Config,
-    /// Keys whose values change now.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Reloaded {
+    /// Keys whose new values are in force.
     pub applied: Vec<&'static str>,
-    /// Keys whose new values need a restart.
-    pub restart: Vec<&'static str>,
-    /// What is odd about it.
+    /// Keys whose new values need a restart; the old ones stay in force until then.
+    pub needs_restart: Vec<&'static str>,
+    /// What is legal but probably not meant.
     pub notices: Vec<String>,
 }
 
-/// What of a new configuration can be in force after `old`.
+/// What of a new configuration can be in force after `old`: of that all that needs a restart, the rest of the new one.
 ///
 /// # Errors
 /// What stays of the old one and what is new contradict each other.
-pub fn change(old: &Config, new: Resolved) -> Result<Change, ConfigErrors> {
-    let (mut applied, mut restart) = (Vec::new(), Vec::new());
+pub fn change(old: &Config, new: Resolved) -> Result<(Config, Reloaded), ConfigErrors> {
+    let (mut applied, mut needs_restart) = (Vec::new(), Vec::new());
     let mut errors = Vec::new();
     let mut merged = Resolved {
         config: old.clone(),
@@ -277,7 +276,7 @@ pub fn change(old: &Config, new: Resolved) -> Result<Change, ConfigErrors> {
         // What a cluster shares is agreed on at the start.
         let is_shared = key.name == "fair.max_req" && old.cluster.nats.is_some();
         if !key.is_live || is_shared {
-            restart.push(key.name);
+            needs_restart.push(key.name);
             continue;
         }
         applied.push(key.name);
@@ -291,10 +290,10 @@ pub fn change(old: &Config, new: Resolved) -> Result<Change, ConfigErrors> {
     if !errors.is_empty() {
         return Err(ConfigErrors(errors));
     }
-    Ok(Change {
-        config: merged.config,
+    let reloaded = Reloaded {
         applied,
-        restart,
+        needs_restart,
         notices: new.notices,
-    })
+    };
+    Ok((merged.config, reloaded))
 }
