@@ -76,13 +76,9 @@ fn check(file: &Path) -> Result<u8, CommandError> {
 
 /// Serves until a signal.
 fn run(resolved: Resolved, sources: Sources) -> Result<u8, CommandError> {
-    let Resolved {
-        mut config,
-        notices,
-        ..
-    } = resolved;
+    let mut config = resolved.config;
     let log = log_to_stderr(config.log.level);
-    for notice in notices {
+    for notice in resolved.notices {
         warn!("{notice}");
     }
     allow_open_files(&mut config);

@@ -352,17 +352,13 @@ impl Body for Output {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, NoAnswer>>> {
-        let Self {
-            serving,
-            written,
-            body,
-        } = &mut *self;
+        let this = &mut *self;
         // What is there is taken first: who waits to write more waits for that.
         let mut served = None;
         loop {
             let mut data = Vec::new();
-            let mut waiting = written.lock();
-            let progress = body.read(waiting.bytes.filled(), &mut data);
+            let mut waiting = this.written.lock();
+            let progress = this.body.read(waiting.bytes.filled(), &mut data);
             let progress = progress.map_err(|_| NoAnswer)?;
             waiting.bytes.consume(progress.used);
             drop(waiting);
@@ -372,7 +368,7 @@ impl Body for Output {
                 Some(true) => Poll::Ready(Some(Err(NoAnswer))),
                 Some(false) => Poll::Pending,
                 None => {
-                    served = Some(has_ended(serving, context));
+                    served = Some(has_ended(&mut this.serving, context));
                     continue;
                 }
             };

@@ -244,17 +244,12 @@ impl Operator {
         view: &ClientView,
         status: &Status,
     ) -> Vec<Limit> {
-        let SharedContext {
-            config,
-            ledger,
-            clock,
-            ..
-        } = &self.shared_context;
-        let config = config.load();
+        let context = &self.shared_context;
+        let (config, ledger) = (context.config.load(), &context.ledger);
         let (fair, most) = (&config.fair, config.limits.connections_per_client);
         let (used, capacity) = (ledger.used(), ledger.capacity());
         let (full, patience) = (fair.queue_per_client, fair.queue_timeout);
-        let held = holds(explained, status, clock.now());
+        let held = holds(explained, status, context.clock.now());
         let denied = "its network may not use the proxy (trust.allow, trust.deny, or a ban: /bans)";
         let bytes = format!("{used} of {capacity} bytes are buffered (buffer.bytes)");
         let queue = format!("its queue is full: {full} writes wait (fair.queue_per_client)");

@@ -215,13 +215,11 @@ impl Keeper {
 
     /// Everything, with the log.
     pub(super) fn overview(&self) -> Overview<'_> {
-        let Snapshot {
-            at, status, gauges, ..
-        } = &self.last;
+        let (status, gauges) = (&self.last.status, &self.last.gauges);
         let (ready, why) = self.last.readiness();
         Overview {
             version: env!("CARGO_PKG_VERSION"),
-            uptime_seconds: tenths(at.as_secs_f64()),
+            uptime_seconds: tenths(self.last.at.as_secs_f64()),
             ready,
             why,
             gate: match status.state {

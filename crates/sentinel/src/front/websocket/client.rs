@@ -211,20 +211,19 @@ impl<B: Backend, IO: Stream> Client<B, IO> {
 
     /// Sends a message to the node; false if it was refused, which is answered.
     pub(super) fn send(&mut self, question: Question) -> bool {
-        let Question {
-            class,
-            seen,
-            message,
-        } = question;
         let make = || Box::new(self.front.backend.relay(self.key));
         let link = self.link.get_or_insert_with(make);
         let place = self.asked.vacant_entry();
-        let sent = link.send(&message, place.key() as u64);
-        match &sent {
-            Ok(()) => _ = place.insert((class, seen)),
-            Err(refusal) => self.reject((class, seen.as_deref()), message.id.as_ref(), refusal),
+        match link.send(&question.message, place.key() as u64) {
+            Ok(()) => {
+                place.insert((question.class, question.seen));
+                true
+            }
+            Err(refusal) => {
+                self.reject(question.counted(), question.message.id.as_ref(), &refusal);
+                false
+            }
         }
-        sent.is_ok()
     }
 
     /// What came from the node.
