@@ -16,7 +16,6 @@ use wire::ws::{HandshakeError, write_text_head};
 
 pub(crate) use self::refuse::{GrpcStatus, http_status, whole_seconds};
 pub use self::refuse::{malformed, refusal_member};
-use crate::refusal::Refusal;
 
 /// The text of an id that waits for its answer; short ones, as most are, need no memory of their own.
 pub type KeptId = CompactString;
@@ -231,11 +230,6 @@ fn answer_len(id: Option<&str>, member: &[u8]) -> usize {
 pub fn write_ws_answer(out: &mut Vec<u8>, id: Option<&str>, member: &[u8]) {
     write_text_head(out, answer_len(id, member));
     write_answer(out, id, member);
-}
-
-/// Appends a refusal as a WebSocket message.
-pub fn write_ws_refused(out: &mut Vec<u8>, id: Option<&str>, refusal: &Refusal) {
-    write_ws_answer(out, id, &refusal_member(refusal));
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::time::Duration;
 use wire::http::HttpError;
 
 use super::*;
-use crate::refusal::Reason;
+use crate::refusal::{Reason, Refusal};
 
 const ASKED: Asked = Asked {
     version: Version::Http11,
@@ -261,7 +261,7 @@ fn websocket_answers_are_one_frame() {
     assert_eq!(out, [&[0x81, body.len() as u8][..], body].concat());
     out.clear();
     let refusal = Refusal::new(Reason::Rate, "slowly");
-    write_ws_refused(&mut out, None, &refusal);
+    write_ws_answer(&mut out, None, &refusal_member(&refusal));
     assert_eq!(&out[..4], [0x81, 126, 0, (out.len() - 4) as u8]);
     let mut expected = Vec::new();
     write_answer(&mut expected, None, &refusal_member(&refusal));

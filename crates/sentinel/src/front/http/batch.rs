@@ -19,12 +19,6 @@ use crate::refusal::Refusal;
 use crate::respond::{Asked, refusal_member, write_answer};
 use crate::upstream::{Pieces as _, ReadAnswer, ReadRequest};
 
-/// The answers so far.
-struct Answers {
-    texts: Vec<Vec<u8>>,
-    room: Reservation,
-}
-
 /// How a group ended: with an answer to the whole batch, if the node could not serve one of its
 /// calls.
 type GroupEnd = Result<Option<WholeAnswer>, Ended>;
@@ -33,7 +27,10 @@ type GroupEnd = Result<Option<WholeAnswer>, Ended>;
 struct Serving<'a, B: Backend, IO> {
     exchange: &'a mut Exchange<B, IO>,
     request: &'a ReadRequest,
-    answers: Answers,
+    /// The answers so far.
+    answers: Vec<Vec<u8>>,
+    /// And what they may hold.
+    room: Reservation,
 }
 
 /// Serves a batch.
@@ -55,10 +52,8 @@ pub(super) async fn serve<B: Backend, IO: Stream>(
     let mut serving = Serving {
         exchange: &mut *exchange,
         request: &request,
-        answers: Answers {
-            texts: Vec::new(),
-            room,
-        },
+        answers: Vec::new(),
+        room,
     };
     let mut elements = elements.into_iter().peekable();
     while let Some(first) = elements.next() {
@@ -67,8 +62,8 @@ pub(super) async fn serve<B: Backend, IO: Stream>(
             return Ok(exchange.whole(&instead, asked));
         }
     }
-    let answers = serving.answers;
-    Ok(exchange.answer(asked, |answer| answer.batch(&answers.texts)))
+    let (answers, _room) = (serving.answers, serving.room);
+    Ok(exchange.answer(asked, |answer| answer.batch(&answers)))
 }
 
 impl<B: Backend, IO: Stream> Serving<'_, B, IO> {
@@ -128,7 +123,7 @@ impl<B: Backend, IO: Stream> Serving<'_, B, IO> {
             match end {
                 Some(WriteAnswer::Member(member)) => {
                     self.exchange.count(&call, OutcomeLabel::Forwarded);
-                    self.answers.member(&call, &member);
+                    self.member(&call, &member);
                 }
                 Some(WriteAnswer::Refused(refusal)) => {
                     let outcome = if was_queued {
@@ -162,7 +157,7 @@ impl<B: Backend, IO: Stream> Serving<'_, B, IO> {
             Ok(answer) => match self.collect(answer).await? {
                 Ok(answer) => {
                     self.exchange.count(&call, OutcomeLabel::Forwarded);
-                    return Ok(self.answers.add(answer));
+                    return Ok(self.add(answer));
                 }
                 Err(refusal) => {
                     let outcome = OutcomeLabel::of_read(refusal.reason);
@@ -182,7 +177,7 @@ impl<B: Backend, IO: Stream> Serving<'_, B, IO> {
         &mut self,
         mut answer: ReadAnswer<B::Body>,
     ) -> Result<Result<WholeAnswer, Refusal>, Ended> {
-        let room = &mut self.answers.room;
+        let room = &mut self.room;
         let collecting = async move {
             let mut body = Vec::new();
             while let Some(piece) = answer.body.next().await {
@@ -204,11 +199,9 @@ impl<B: Backend, IO: Stream> Serving<'_, B, IO> {
     /// Answers a call with a refusal.
     fn refuse(&mut self, call: &CallInfo, refusal: &Refusal) {
         self.exchange.note(Some(call), refusal);
-        self.answers.member(call, &refusal_member(refusal));
+        self.member(call, &refusal_member(refusal));
     }
-}
 
-impl Answers {
     fn member(&mut self, call: &CallInfo, member: &[u8]) {
         let mut text = Vec::with_capacity(member.len() + 64);
         write_answer(&mut text, call.id(), member);
@@ -229,7 +222,7 @@ impl Answers {
     /// refusing one now would lose it.
     fn push(&mut self, text: Vec<u8>) {
         let _ = self.room.grow(text.len());
-        self.texts.push(text);
+        self.answers.push(text);
     }
 }
 

@@ -22,7 +22,7 @@ use crate::front::socket::{Socket, Stream};
 use crate::lane::{Delivery, WriteAnswer};
 use crate::metrics::{MethodClass, OutcomeLabel, Transport};
 use crate::refusal::Refusal;
-use crate::respond::{KeptId, write_ws_answer, write_ws_refused};
+use crate::respond::{KeptId, refusal_member, write_ws_answer};
 use crate::upstream::{RelayEvent, RelayLink as _, charged};
 
 /// One client with its socket and its calls.
@@ -267,7 +267,8 @@ impl<B: Backend, IO: Stream> Client<B, IO> {
     /// Answers a call with a refusal.
     pub(super) fn refuse(&mut self, call: Counted<'_>, id: Option<&KeptId>, refusal: &Refusal) {
         self.front.refused_call(self.ended(call), refusal);
-        write_ws_refused(self.out(), id.map(KeptId::as_str), refusal);
+        let id = id.map(KeptId::as_str);
+        write_ws_answer(self.out(), id, &refusal_member(refusal));
     }
 
     /// Counts a call as rejected and answers it with a refusal.
