@@ -14,15 +14,27 @@ use prometheus_client::metrics::counter::{ConstCounter, Counter};
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
 use prometheus_client::metrics::histogram::Histogram;
-use prometheus_client::registry::{Metric, Registry, Unit};
+use prometheus_client::registry::{Registry, Unit};
 use serde::Serialize;
 
 use super::labels::{MethodClass, OutcomeLabel, Transport};
 use super::{Labels, UPSTREAM_TIMES, family, metric, seconds};
 
-/// Defines [`Gauges`] and registers a metric for each of its fields: field and type, the metric's name, its unit if its name is to have one, and its help.
+/// Defines [`Gauges`] and registers a metric for each of its fields: field and type, the metric's name, its unit if its
+/// name is to have one, and its help. A `u64` is a counter, which is never behind that of an earlier scrape.
 macro_rules! gauges {
-    ($($field:ident: $type:ty, $name:literal $(in $unit:ident)?, $help:literal;)*) => {
+    (@metric u64 $value:expr) => { ConstCounter::new($value) };
+    (@metric bool $value:expr) => { ConstGauge::new(i64::from($value)) };
+    (@metric $type:ident $value:expr) => { ConstGauge::new($value) };
+    (@after u64 $value:expr, $earlier:expr) => { $value.max($earlier) };
+    (@after $type:ident $value:expr, $earlier:expr) => { $value };
+    (@register $registry:ident $name:literal, $help:literal, $metric:expr) => {
+        $registry.register($name, $help, $metric);
+    };
+    (@register $registry:ident $name:literal, $help:literal, $metric:expr, $unit:ident) => {
+        $registry.register_with_unit($name, $help, Unit::$unit, $metric);
+    };
+    ($($field:ident: $type:ident, $name:literal $(in $unit:ident)?, $help:literal;)*) => {
         /// The state of the program at one moment. The owners of the state fill it in at each scrape.
         #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
         pub struct Gauges {
@@ -40,10 +52,8 @@ macro_rules! gauges {
             /// Registers each as a metric that has this value.
             pub(super) fn register(&self, registry: &mut Registry) {
                 $({
-                    #[allow(unused_mut, unused_assignments)]
-                    let mut unit = None;
-                    $(unit = Some(Unit::$unit);)?
-                    self.$field.register(registry, ($name, $help, unit));
+                    let metric = gauges!(@metric $type self.$field);
+                    gauges!(@register registry $name, $help, metric $(, $unit)?);
                 })*
                 self.register_connections(registry);
                 self.register_bound(registry);
@@ -52,7 +62,7 @@ macro_rules! gauges {
             /// These values; counters that are behind those of an earlier scrape have its values.
             pub(super) fn after(&self, earlier: &Self) -> Self {
                 Self {
-                    $($field: self.$field.after(earlier.$field),)*
+                    $($field: gauges!(@after $type self.$field, earlier.$field),)*
                     ..*self
                 }
             }
@@ -113,56 +123,6 @@ impl Gauges {
             let gauge = bounds.get_or_create_owned(&[("bound", *name)]);
             gauge.set(i64::from(*name == self.bound.name()));
         }
-    }
-}
-
-/// A metric's name, its help, and its unit if its name is to have one.
-type About = (&'static str, &'static str, Option<Unit>);
-
-/// A type of field that is a metric.
-trait Exposed: Copy {
-    /// Registers a metric with this value.
-    fn register(self, registry: &mut Registry, about: About);
-
-    /// The value after an earlier one.
-    fn after(self, _earlier: Self) -> Self {
-        self
-    }
-}
-
-fn add(registry: &mut Registry, (name, help, unit): About, metric: impl Metric) {
-    match unit {
-        Some(unit) => registry.register_with_unit(name, help, unit, metric),
-        None => registry.register(name, help, metric),
-    }
-}
-
-impl Exposed for usize {
-    fn register(self, registry: &mut Registry, about: About) {
-        add(registry, about, ConstGauge::new(self as i64));
-    }
-}
-
-impl Exposed for bool {
-    fn register(self, registry: &mut Registry, about: About) {
-        add(registry, about, ConstGauge::new(i64::from(self)));
-    }
-}
-
-impl Exposed for f64 {
-    fn register(self, registry: &mut Registry, about: About) {
-        add(registry, about, ConstGauge::new(self));
-    }
-}
-
-/// A number that only grows.
-impl Exposed for u64 {
-    fn register(self, registry: &mut Registry, about: About) {
-        add(registry, about, ConstCounter::new(self));
-    }
-
-    fn after(self, earlier: Self) -> Self {
-        self.max(earlier)
     }
 }
 
