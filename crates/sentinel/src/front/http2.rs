@@ -28,7 +28,7 @@ use super::Shared;
 use super::backend::Backend;
 use super::http::{Connection, Http2};
 use super::socket::Stream;
-use super::streams::{Answer, NoAnswer, Spoken, Streams, drive};
+use super::streams::{Answer, NoAnswer, Streams, drive};
 use crate::front::buffer::Buffer;
 use crate::front::streams::STREAM_BYTES;
 use crate::identity::Peer;
@@ -65,7 +65,7 @@ async fn serve<B: Backend, IO: Stream>(begun: Http2<B, IO>) {
     let (rest, written) = split(io);
     // What was read already comes first.
     let io = join(AsyncReadExt::chain(Cursor::new(read), rest), written);
-    let bounds = (&*streams, Spoken::Http2, front.leave.clone());
+    let bounds = (&*streams, front.leave.clone());
     if let Err(refusal) = drive(&front, (io, client), bounds, answer).await {
         front.refused(client, &refusal);
     }

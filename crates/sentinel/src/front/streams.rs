@@ -185,16 +185,8 @@ impl<F: Future<Output = ()> + Send + 'static> Executor<F> for Started {
     }
 }
 
-/// What is spoken on a connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Spoken {
-    /// What the client begins with.
-    Either,
-    /// HTTP/2, which the client has begun with.
-    Http2,
-}
-
-fn builder<B>(front: &Shared<B>, streams: Started, spoken: Spoken) -> auto::Builder<Started> {
+/// What is spoken on a connection is what its client begins with.
+fn builder<B>(front: &Shared<B>, streams: Started) -> auto::Builder<Started> {
     let config = front.config.load();
     let fixed = &config.fixed;
     let mut builder = auto::Builder::new(streams);
@@ -214,10 +206,7 @@ fn builder<B>(front: &Shared<B>, streams: Started, spoken: Spoken) -> auto::Buil
         .max_send_buf_size(STREAM_BYTES)
         .keep_alive_interval(fixed.ping_interval)
         .keep_alive_timeout(fixed.silence_limit);
-    match spoken {
-        Spoken::Either => builder,
-        Spoken::Http2 => builder.http2_only(),
-    }
+    builder
 }
 
 /// Reads requests and writes answers until the connection ends, is idle for too long, or is told to end, which it does
@@ -228,7 +217,7 @@ fn builder<B>(front: &Shared<B>, streams: Started, spoken: Spoken) -> auto::Buil
 pub(super) async fn drive<B, IO, S, F, T>(
     front: &Shared<B>,
     (io, client): (IO, ClientKey),
-    (streams, spoken, end): (&Streams, Spoken, CancellationToken),
+    (streams, end): (&Streams, CancellationToken),
     answer: S,
 ) -> Result<(), Refusal>
 where
@@ -240,9 +229,14 @@ where
     let held = front.ledger.of(client).reserve(CONNECTION_BYTES);
     let held = held.ok_or_else(Refusal::buffers_full)?;
     let (sender, started) = mpsc::unbounded_channel();
-    let builder = builder(front, Started(sender), spoken);
+    let builder = builder(front, Started(sender));
     let mut serving = pin!(builder.serve_connection(TokioIo::new(io), service_fn(answer)));
-    let mut running = Running::new(started, held);
+    let mut running = Running {
+        started,
+        streams: FuturesUnordered::new(),
+        most: 0,
+        held,
+    };
     let mut told = pin!(end.cancelled());
     let idle = front.config.load().fixed.idle_timeout;
     let patience = front.config.load().fixed.write_timeout;
@@ -291,15 +285,6 @@ struct Running {
 }
 
 impl Running {
-    fn new(started: mpsc::UnboundedReceiver<Served>, held: Reservation) -> Self {
-        Self {
-            started,
-            streams: FuturesUnordered::new(),
-            most: 0,
-            held,
-        }
-    }
-
     /// Serves all of them as far as they come: why the connection is to end, if it is.
     fn poll(&mut self, streams: &Streams, context: &mut Context<'_>) -> Poll<Refusal> {
         while let Poll::Ready(Some(stream)) = self.started.poll_recv(context) {

@@ -27,7 +27,7 @@ use super::Shared;
 use super::backend::{Backend as _, Lanes};
 use super::listener::{self, Prepared};
 use super::socket::Stream;
-use super::streams::{Answer, Spoken, Streams, drive};
+use super::streams::{Answer, Streams, drive};
 use crate::budget::{Held, Reservation, work_of};
 use crate::identity::{FORWARDED_FOR, Identity, Peer, denied};
 use crate::metrics::{MethodClass, OutcomeLabel, Transport};
@@ -96,7 +96,7 @@ async fn serve_peer<IO: Stream>(
         let caller = Arc::clone(&caller);
         async move { Ok(caller.answer(request).await) }
     };
-    let bounds = (&*caller.streams, Spoken::Either, end);
+    let bounds = (&*caller.streams, end);
     let client = peer.identity.client;
     if let Err(refusal) = drive(&front, (stream, client), bounds, answer).await {
         front.refused(client, &refusal);
