@@ -31,7 +31,6 @@ use tokio::net::TcpListener;
 use wire::calls::JsonLimits;
 use wire::http::HeadLimits;
 
-use self::backend::Backend;
 pub use self::backend::Lanes;
 use crate::access::{Ended, Seen};
 use crate::identity::{Identities, Identity, Peer};
@@ -91,7 +90,22 @@ impl Front {
     }
 }
 
-impl<B: Backend> Shared<B> {
+/// A call that is served. Dropped before it ends otherwise, it is one that nobody waits for any more.
+struct OpenCall<'a, B> {
+    front: &'a Shared<B>,
+    /// None once it has ended.
+    call: Option<Ended<'a>>,
+}
+
+impl<B> Drop for OpenCall<'_, B> {
+    fn drop(&mut self) {
+        if let Some(call) = self.call {
+            self.front.abandoned(call);
+        }
+    }
+}
+
+impl<B> Shared<B> {
     fn new(backend: B, context: SharedContext) -> Result<Self, fairq::Error> {
         let current = context.config.current();
         let fixed = &current.fixed;
@@ -151,6 +165,16 @@ impl<B: Backend> Shared<B> {
         }
         if matches!(outcome, OutcomeLabel::Forwarded | OutcomeLabel::Cancelled) {
             self.write_down(ended, outcome, None);
+        }
+    }
+
+    /// Counts a call that ends because its client has gone away, or the program ends, and writes it down.
+    fn abandoned(&self, call: Ended<'_>) {
+        if self.stop.is_cancelled() {
+            self.ended(call, OutcomeLabel::Lost);
+            self.write_down(call, OutcomeLabel::Lost, None);
+        } else {
+            self.ended(call, OutcomeLabel::Cancelled);
         }
     }
 

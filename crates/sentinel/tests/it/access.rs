@@ -5,8 +5,10 @@ use std::fs;
 use rpc::BroadcastMethod;
 use serde_json::Value;
 use testkit::free_port;
+use tokio::net::TcpListener;
 
 use crate::doors::{BROADCAST, call_with, local};
+use crate::support::load::wait_for;
 use crate::support::websocket::WebSocket;
 use crate::support::{Node, Proxy, broadcast, runtime};
 
@@ -91,4 +93,36 @@ fn a_call_that_is_no_broadcast_has_a_line_too() {
     let shown = shown.map(|name| line[name].as_str().unwrap_or("").to_owned());
     assert_eq!(shown, ["grpc", "broadcast_sync", "rejected", ""]);
     assert!(metrics.contains("method_class=\"broadcast_sync\",outcome=\"rejected\"} 1\n"));
+}
+
+/// A call that its client gave up had none either.
+#[test]
+fn a_call_that_is_given_up_has_a_line_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("access.jsonl");
+    let (node, grpc, runtime) = (Node::start(), local(free_port()), runtime());
+    let silent = runtime.block_on(TcpListener::bind(local(0))).unwrap();
+    let proxy = Proxy::with(&node.url(), |config| {
+        config.log.access = Some(path.display().to_string());
+        config.grpc.listen = Some(grpc);
+        let behind = silent.local_addr().unwrap();
+        config.grpc.node = vec![format!("http://{behind}").parse().unwrap()];
+    });
+    let read = "/cosmos.bank.v1beta1.Query/Params";
+    let _reached = runtime.block_on(async {
+        tokio::select! {
+            answer = call_with(grpc, read, b"", ("te", "trailers")) => panic!("{answer:?}"),
+            reached = silent.accept() => reached.unwrap(),
+        }
+    });
+    let is_counted = || {
+        let metrics = proxy.admin().get("/metrics").unwrap().text();
+        metrics.contains("method_class=\"other\",outcome=\"cancelled\"} 1\n")
+    };
+    wait_for("the end of the call", is_counted);
+    proxy.stop();
+    let line = fs::read_to_string(&path).unwrap();
+    let line: Value = serde_json::from_str(&line).unwrap();
+    let shown = ["transport", "outcome"].map(|name| line[name].as_str().unwrap().to_owned());
+    assert_eq!(shown, ["grpc", "cancelled"]);
 }

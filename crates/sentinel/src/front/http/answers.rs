@@ -156,7 +156,7 @@ impl<B: Backend, IO: Stream> Exchange<B, IO> {
 
     /// Waits for the answer to a broadcast in plain form.
     pub(super) async fn finish(&mut self, call: CallInfo, asked: Asked) -> Result<Next, Ended> {
-        let answer = self.one_answer(&call).await?;
+        let answer = self.answer_to(&call).await?;
         Ok(match answer {
             WriteAnswer::Member(member) => {
                 self.count(&call, OutcomeLabel::Forwarded);
@@ -167,23 +167,6 @@ impl<B: Backend, IO: Stream> Exchange<B, IO> {
                 self.refuse(&call, &refusal, asked)
             }
         })
-    }
-
-    /// The answer to the one write under way.
-    async fn one_answer(&mut self, call: &CallInfo) -> Result<WriteAnswer, Ended> {
-        loop {
-            match self.answers().await {
-                Ok(mut answers) => {
-                    if let Some(delivery) = answers.pop_back() {
-                        return Ok(delivery.answer);
-                    }
-                }
-                Err(ended) => {
-                    self.count(call, OutcomeLabel::Cancelled);
-                    return Err(ended);
-                }
-            }
-        }
     }
 }
 

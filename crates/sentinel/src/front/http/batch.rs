@@ -112,7 +112,13 @@ impl<B: Backend, IO: Stream> Serving<'_, B, IO> {
             ends.push((call, end.is_none(), end));
         }
         while ends.iter().any(|(.., end)| end.is_none()) {
-            for delivery in self.exchange.answers().await? {
+            let answers = self.exchange.answers().await;
+            let answers = answers.inspect_err(|_| {
+                for (call, ..) in ends.iter().filter(|(.., end)| end.is_none()) {
+                    self.exchange.count(call, OutcomeLabel::Cancelled);
+                }
+            });
+            for delivery in answers? {
                 let place = usize::try_from(delivery.tag).ok();
                 if let Some((.., end)) = place.and_then(|place| ends.get_mut(place)) {
                     *end = Some(delivery.answer);
@@ -154,7 +160,7 @@ impl<B: Backend, IO: Stream> Serving<'_, B, IO> {
             ..self.request.clone()
         };
         let refusal = match self.exchange.forward(&call, request).await? {
-            Ok(answer) => match self.collect(answer).await? {
+            Ok(answer) => match self.collect(&call, answer).await? {
                 Ok(answer) => {
                     self.exchange.count(&call, OutcomeLabel::Forwarded);
                     return Ok(self.add(answer));
@@ -175,6 +181,7 @@ impl<B: Backend, IO: Stream> Serving<'_, B, IO> {
     /// before.
     async fn collect(
         &mut self,
+        call: &CallInfo,
         mut answer: ReadAnswer<B::Body>,
     ) -> Result<Result<WholeAnswer, Refusal>, Ended> {
         let room = &mut self.room;
@@ -193,7 +200,8 @@ impl<B: Backend, IO: Stream> Serving<'_, B, IO> {
                 body,
             })
         };
-        self.exchange.socket().unless_gone(collecting).await
+        let collected = self.exchange.socket().unless_gone(collecting).await;
+        collected.inspect_err(|_| self.exchange.count(call, OutcomeLabel::Cancelled))
     }
 
     /// Answers a call with a refusal.

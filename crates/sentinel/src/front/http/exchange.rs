@@ -19,12 +19,12 @@ use super::work::{CallInfo, Next, Plan};
 use crate::access;
 use crate::access::Seen;
 use crate::budget::{Held, Ledger, Reservation, work_of};
-use crate::front::Shared;
 use crate::front::backend::{Backend, Queue};
 use crate::front::socket::{Ended, Socket, Stream};
+use crate::front::{OpenCall, Shared};
 use crate::identity::{FORWARDED_FOR, Identity, Peer};
 use crate::keys::KnownKeys;
-use crate::lane::Delivery;
+use crate::lane::{Delivery, WriteAnswer};
 use crate::metrics::OutcomeLabel;
 use crate::refusal::Refusal;
 use crate::respond::{Asked, HttpAnswer};
@@ -247,6 +247,23 @@ impl<B: Backend, IO: Stream> Exchange<B, IO> {
         self.socket.unless_gone(answers).await
     }
 
+    /// The answer to the one write under way.
+    pub(super) async fn answer_to(&mut self, call: &CallInfo) -> Result<WriteAnswer, Ended> {
+        let ended = call.ended(self.client, self.seen.as_deref());
+        let mut open = OpenCall {
+            front: &*self.front,
+            call: Some(ended),
+        };
+        loop {
+            let answers = poll_fn(|context| self.queue.poll_answers(context));
+            let mut answers = self.socket.unless_gone(answers).await?;
+            if let Some(delivery) = answers.pop_back() {
+                open.call = None;
+                return Ok(delivery.answer);
+            }
+        }
+    }
+
     /// Forwards a read, unless the client hangs up before its answer begins. A refusal is counted, and so is a client
     /// that hangs up.
     pub(super) async fn forward(
@@ -254,10 +271,16 @@ impl<B: Backend, IO: Stream> Exchange<B, IO> {
         call: &CallInfo,
         request: ReadRequest,
     ) -> Result<Result<ReadAnswer<B::Body>, Refusal>, Ended> {
+        let ended = call.ended(self.client, self.seen.as_deref());
+        let mut open = OpenCall {
+            front: &*self.front,
+            call: Some(ended),
+        };
         let forwarding = self.front.backend.forward(self.client, request);
-        let forwarded = self.socket.unless_gone(forwarding).await;
+        let forwarded = self.socket.unless_gone(forwarding).await?;
+        open.call = None;
         match &forwarded {
-            Ok(Ok(answer)) => {
+            Ok(answer) => {
                 // A kept answer is none: no lane bounded the request.
                 if answer.is_counted {
                     self.work = 0;
@@ -266,10 +289,9 @@ impl<B: Backend, IO: Stream> Exchange<B, IO> {
                     self.front.metrics.upstream_request(call.class, took);
                 }
             }
-            Ok(Err(refusal)) => self.count(call, OutcomeLabel::of_read(refusal.reason)),
-            Err(_) => self.count(call, OutcomeLabel::Cancelled),
+            Err(refusal) => self.count(call, OutcomeLabel::of_read(refusal.reason)),
         }
-        forwarded
+        Ok(forwarded)
     }
 
     /// Writes an answer behind those that are still to be sent.

@@ -1,9 +1,11 @@
 //! What a request asks for, once it was read: types that the planner fills in and the handlers serve.
 
 use bytes::Bytes;
+use fairq::ClientKey;
 use hyper::header::{HeaderName, HeaderValue};
 use rpc::BroadcastMethod;
 
+use crate::access::{Ended, Seen};
 use crate::budget::Held;
 use crate::metrics::{MethodClass, Transport};
 use crate::refusal::Refusal;
@@ -135,6 +137,15 @@ impl CallInfo {
             transport: Transport::Uri,
             class,
             id: Some(RequestId::NONE.as_str().into()),
+        }
+    }
+
+    /// Its end as it is counted, and written down.
+    pub(super) fn ended<'s>(&self, client: ClientKey, seen: Option<&'s Seen>) -> Ended<'s> {
+        Ended {
+            client,
+            call: Some((self.transport, self.class)),
+            seen,
         }
     }
 

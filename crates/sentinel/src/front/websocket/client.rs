@@ -256,14 +256,6 @@ impl<B: Backend, IO: Stream> Client<B, IO> {
         self.front.see(|_| None::<&[u8]>).map(Box::new)
     }
 
-    fn ended<'a>(&self, (class, seen): Counted<'a>) -> Ended<'a> {
-        Ended {
-            client: self.key,
-            call: Some((Transport::Ws, class)),
-            seen,
-        }
-    }
-
     /// Answers a call with a refusal.
     pub(super) fn refuse(&mut self, call: Counted<'_>, id: Option<&KeptId>, refusal: &Refusal) {
         self.front.refused_call(self.ended(call), refusal);
@@ -283,6 +275,26 @@ impl<B: Backend, IO: Stream> Client<B, IO> {
     }
 }
 
+impl<B: Backend, IO> Client<B, IO> {
+    /// It has gone away, and so waits for none of its calls.
+    pub(super) fn leave(&self, waiting: Option<Counted<'_>>) {
+        let writes = self.pending.iter().map(|(_, call)| call.counted());
+        let others = self.asked.iter();
+        let others = others.map(|(_, (class, seen))| (*class, seen.as_deref()));
+        for call in waiting.into_iter().chain(writes).chain(others) {
+            self.front.abandoned(self.ended(call));
+        }
+    }
+
+    fn ended<'a>(&self, (class, seen): Counted<'a>) -> Ended<'a> {
+        Ended {
+            client: self.key,
+            call: Some((Transport::Ws, class)),
+            seen,
+        }
+    }
+}
+
 /// What is waited for before the message that a session is at can be carried out.
 pub(super) enum Wait {
     /// Room in the client's queue.
@@ -297,6 +309,15 @@ pub(super) enum Wait {
 }
 
 impl Wait {
+    /// The call that waits, if one does, and the id of its answer.
+    pub(super) fn call(&self) -> Option<(Counted<'_>, Option<&KeptId>)> {
+        match self {
+            Self::QueueRoom { write, .. } => Some((write.call.counted(), Some(&write.call.id))),
+            Self::LinkRoom(question) => Some((question.counted(), question.message.id.as_ref())),
+            Self::Pause(_) => None,
+        }
+    }
+
     /// When it is over at the latest.
     pub(super) const fn until(&self) -> Option<Instant> {
         match self {
@@ -323,13 +344,10 @@ pub(super) fn cancel<B: Backend, IO: Stream>(
     client: &mut Client<B, IO>,
 ) {
     let waited = waiting.take();
-    let (call, id) = match &waited {
-        Some(Wait::QueueRoom { write, .. }) => (write.call.counted(), Some(&write.call.id)),
-        Some(Wait::LinkRoom(question)) => (question.counted(), question.message.id.as_ref()),
-        Some(Wait::Pause(_)) | None => return,
-    };
-    client.count(call, OutcomeLabel::Lost);
-    client.refuse(call, id, &Refusal::going_down());
+    if let Some((call, id)) = waited.as_ref().and_then(Wait::call) {
+        client.count(call, OutcomeLabel::Lost);
+        client.refuse(call, id, &Refusal::going_down());
+    }
 }
 
 /// What is still waited for, if it has not come.

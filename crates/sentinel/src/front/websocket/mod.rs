@@ -52,6 +52,8 @@ pub(crate) struct Session<B: Backend, IO> {
 impl<B: Backend, IO> Drop for Session<B, IO> {
     fn drop(&mut self) {
         self.client.front.metrics.ws_clients.dec();
+        let waiting = self.waiting.as_ref().and_then(Wait::call);
+        self.client.leave(waiting.map(|(call, _)| call));
     }
 }
 

@@ -3,6 +3,20 @@
 use super::*;
 
 #[tokio::test(start_paused = true)]
+async fn the_calls_of_a_batch_whose_client_hangs_up_are_counted() {
+    let bench = Bench::new();
+    bench.fake.state().hold = true;
+    let mut client = bench.connect();
+    let batch = format!("[{},{}]", sync("1", "a"), sync("2", "b"));
+    client.post(&batch).await;
+    settle().await;
+    drop(client);
+    settle().await;
+    let series = "sentinel_requests_total{transport=\"post\",lane=\"write\",method_class=\"broadcast_sync\",outcome=\"cancelled\"}";
+    assert_eq!(bench.metric(series), "2");
+}
+
+#[tokio::test(start_paused = true)]
 async fn json_39_a_batch_of_reads_goes_whole_and_one_with_writes_in_parts() {
     let bench = Bench::new();
     let mut client = bench.connect();

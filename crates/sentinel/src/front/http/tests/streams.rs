@@ -225,6 +225,9 @@ async fn http_35_a_stream_that_is_reset_before_its_answer_leaves_nothing() {
     settle().await;
     assert_eq!(bench.fake.state().txs, ["reset", "kept"]);
     assert!(bench.fake.state().disconnected.is_empty());
+    // Only clients of HTTP/1.1 that hung up were counted.
+    let series = "sentinel_requests_total{transport=\"post\",lane=\"write\",method_class=\"broadcast_sync\",outcome=\"cancelled\"}";
+    assert_eq!(bench.metric(series), "1");
     bench.fake.release();
     let answer = text(kept.await.unwrap().unwrap()).await;
     assert_eq!(answer, answer_to(1, "kept"));

@@ -103,6 +103,26 @@ async fn ws_46_writes_are_many_under_way_and_answered_as_they_come() {
     assert_eq!(bench.shared.budget.connections(), 0);
 }
 
+/// Only those of clients of HTTP/1.1 that hung up were.
+#[tokio::test(start_paused = true)]
+async fn the_calls_of_a_client_that_goes_away_are_counted() {
+    let bench = Bench::new();
+    {
+        let mut state = bench.fake.state();
+        state.hold = true;
+        state.room = Some(1);
+    }
+    let mut client = Client::open(&bench).await;
+    // One is under way, one waits for room.
+    let sent: Vec<u8> = (0..2).flat_map(|id| text(&sync(id, "a"))).collect();
+    client.send(sent).await;
+    settle().await;
+    drop(client);
+    sleep(Duration::from_secs(2)).await;
+    let series = "sentinel_requests_total{transport=\"ws\",lane=\"write\",method_class=\"broadcast_sync\",outcome=\"cancelled\"}";
+    assert_eq!(bench.metric(series), "2");
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_client_whose_queue_is_full_is_held_and_not_refused() {
     let bench = Bench::new();
