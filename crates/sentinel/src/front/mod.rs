@@ -106,6 +106,14 @@ impl<B> Drop for OpenCall<'_, B> {
 }
 
 impl<B> Shared<B> {
+    /// A call that is served from now on.
+    fn open<'a>(&'a self, call: Ended<'a>) -> OpenCall<'a, B> {
+        OpenCall {
+            front: self,
+            call: Some(call),
+        }
+    }
+
     fn new(backend: B, context: SharedContext) -> Result<Self, fairq::Error> {
         let current = context.config.current();
         let fixed = &current.fixed;

@@ -23,11 +23,11 @@ use wire::doors::{DoorRoute, GrpcWeb, grpc_broadcast, plain_path, rest_broadcast
 
 use self::answers::{Failure, broadcast, ended, grpc_answer, json_answer};
 use self::web::{WebBody, is_preflight, preflight};
+use super::Shared;
 use super::backend::{Backend as _, Lanes};
 use super::listener::{self, Prepared};
 use super::socket::Stream;
 use super::streams::{Answer, Streams, drive};
-use super::{OpenCall, Shared};
 use crate::budget::{Held, Reservation, work_of};
 use crate::identity::{FORWARDED_FOR, Identity, Peer, denied};
 use crate::metrics::{MethodClass, OutcomeLabel, Transport};
@@ -155,10 +155,7 @@ impl Caller {
             call: Some((transport, class)),
             seen: seen.as_ref(),
         };
-        let mut open = OpenCall {
-            front: &*self.front,
-            call: Some(call),
-        };
+        let mut open = self.front.open(call);
         let is_own = route == DoorRoute::GrpcWrite && !self.front.shadow.is_on();
         let served = match key {
             Ok(()) => self.in_time(identity, request, (route, web)).await,

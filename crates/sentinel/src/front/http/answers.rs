@@ -13,7 +13,7 @@ use wire::http::{
     BodyLength, HttpError, LAST_CHUNK, ResponseHead, Version, write_chunk_end, write_chunk_start,
 };
 
-use super::exchange::{Exchange, Room};
+use super::exchange::Exchange;
 use super::work::{Broadcast, CallInfo, Forward, Next, held_bytes};
 use crate::budget::Piece;
 use crate::front::backend::{Backend, WRITE_OVERHEAD};
@@ -147,8 +147,8 @@ impl<B: Backend, IO: Stream> Exchange<B, IO> {
     /// connection goes on when it was refused.
     pub(super) fn broadcast(&mut self, write: Broadcast, asked: Asked) -> Result<CallInfo, Next> {
         let Broadcast { call, method, tx } = write;
-        let room = Room::Request(tx.len() + WRITE_OVERHEAD);
-        match self.submit(0, (method, tx), &room) {
+        let room = self.reserve(tx.len() + WRITE_OVERHEAD);
+        match room.and_then(|room| self.submit(0, (method, tx), room)) {
             Ok(()) => Ok(call),
             Err(refusal) => Err(self.reject(&call, &refusal, asked)),
         }
@@ -174,7 +174,7 @@ impl<B: Backend, IO: Stream> Exchange<B, IO> {
     /// Serves a request that the node answers.
     pub(super) async fn pass(&mut self, forward: Forward, asked: Asked) -> Result<Next, Ended> {
         let Forward { call, request } = forward;
-        let _held = match self.reserve(&Room::Request(held_bytes(&request))) {
+        let _held = match self.reserve(held_bytes(&request)) {
             Ok(held) => held,
             Err(refusal) => return Ok(self.reject(&call, &refusal, asked)),
         };

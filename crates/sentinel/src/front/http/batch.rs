@@ -8,7 +8,7 @@ use std::iter::Peekable;
 use bytes::Bytes;
 
 use super::answers::WholeAnswer;
-use super::exchange::{Exchange, Room};
+use super::exchange::Exchange;
 use super::work::{Batch, Broadcast, CallInfo, Element, Next, held_bytes};
 use crate::budget::Reservation;
 use crate::front::backend::{Backend, WRITE_OVERHEAD};
@@ -41,14 +41,14 @@ pub(super) async fn serve<B: Backend, IO: Stream>(
 ) -> Result<Next, Ended> {
     let Batch { request, elements } = batch;
     // Its calls go on as requests of their own, one after the other.
-    let held = exchange.reserve(&Room::Request(2 * held_bytes(&request)));
-    let (_held, room) = match held.and_then(|held| Ok((held, exchange.reserve(&Room::Part(0))?))) {
-        Ok(reserved) => reserved,
+    let _held = match exchange.reserve(2 * held_bytes(&request)) {
+        Ok(held) => held,
         Err(refusal) => {
             let whole = CallInfo::post(MethodClass::Other, None);
             return Ok(exchange.refuse(&whole, &refusal, asked));
         }
     };
+    let room = exchange.socket().ledger().nothing();
     let mut serving = Serving {
         exchange: &mut *exchange,
         request: &request,
@@ -104,9 +104,12 @@ impl<B: Backend, IO: Stream> Serving<'_, B, IO> {
         let mut refused: Option<Refusal> = None;
         let mut ends = Vec::with_capacity(writes.len());
         for (tag, Broadcast { call, method, tx }) in (0..).zip(writes) {
-            let room = Room::Part(tx.len() + WRITE_OVERHEAD);
             if refused.is_none() {
-                refused = self.exchange.submit(tag, (method, tx), &room).err();
+                let room = self.exchange.socket().ledger();
+                let room = room.reserve(tx.len() + WRITE_OVERHEAD);
+                let room = room.ok_or_else(Refusal::buffers_full);
+                let submit = |room| self.exchange.submit(tag, (method, tx), room);
+                refused = room.and_then(submit).err();
             }
             let end = refused.clone().map(WriteAnswer::Refused);
             ends.push((call, end.is_none(), end));

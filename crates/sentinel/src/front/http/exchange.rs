@@ -19,9 +19,9 @@ use super::work::{CallInfo, Next, Plan};
 use crate::access;
 use crate::access::Seen;
 use crate::budget::{Held, Ledger, Reservation, work_of};
+use crate::front::Shared;
 use crate::front::backend::{Backend, Queue};
 use crate::front::socket::{Ended, Socket, Stream};
-use crate::front::{OpenCall, Shared};
 use crate::identity::{FORWARDED_FOR, Identity, Peer};
 use crate::keys::KnownKeys;
 use crate::lane::{Delivery, WriteAnswer};
@@ -74,14 +74,6 @@ const CHUNK_FRAME: usize = 32;
 
 /// Work whose answers are written together: some 30 µs of it, and 5 KiB of answers.
 const MOST_GATHERED: u64 = 32;
-
-/// Room that a request needs beyond what it holds.
-pub(super) enum Room {
-    /// For a whole request: what was set aside to read it travels on.
-    Request(usize),
-    /// For a part of one.
-    Part(usize),
-}
 
 impl<B: Backend, IO: Stream> Exchange<B, IO> {
     pub(super) fn new(front: Arc<Shared<B>>, io: IO, (peer, queue): (Peer, Queue<B>)) -> Self {
@@ -212,15 +204,12 @@ impl<B: Backend, IO: Stream> Exchange<B, IO> {
         (work > 0).then(|| self.front.budget.work(self.client, work))?
     }
 
-    /// Sets room aside.
+    /// Sets room aside for a whole request: what was set aside to read it travels on.
     ///
     /// # Errors
     /// The ledger is full.
-    pub(super) fn reserve(&mut self, room: &Room) -> Result<Reservation, Refusal> {
-        let reserved = match *room {
-            Room::Request(bytes) => self.socket.take_reserved(bytes),
-            Room::Part(bytes) => self.socket.ledger().reserve(bytes),
-        };
+    pub(super) fn reserve(&mut self, bytes: usize) -> Result<Reservation, Refusal> {
+        let reserved = self.socket.take_reserved(bytes);
         reserved.ok_or_else(Refusal::buffers_full)
     }
 
@@ -232,9 +221,8 @@ impl<B: Backend, IO: Stream> Exchange<B, IO> {
         &mut self,
         tag: u64,
         write: (BroadcastMethod, Bytes),
-        room: &Room,
+        room: Reservation,
     ) -> Result<(), Refusal> {
-        let room = self.reserve(room)?;
         self.queue.submit(self.client, tag, write, room)?;
         self.work = 0;
         Ok(())
@@ -250,10 +238,7 @@ impl<B: Backend, IO: Stream> Exchange<B, IO> {
     /// The answer to the one write under way.
     pub(super) async fn answer_to(&mut self, call: &CallInfo) -> Result<WriteAnswer, Ended> {
         let ended = call.ended(self.client, self.seen.as_deref());
-        let mut open = OpenCall {
-            front: &*self.front,
-            call: Some(ended),
-        };
+        let mut open = self.front.open(ended);
         loop {
             let answers = poll_fn(|context| self.queue.poll_answers(context));
             let mut answers = self.socket.unless_gone(answers).await?;
@@ -272,10 +257,7 @@ impl<B: Backend, IO: Stream> Exchange<B, IO> {
         request: ReadRequest,
     ) -> Result<Result<ReadAnswer<B::Body>, Refusal>, Ended> {
         let ended = call.ended(self.client, self.seen.as_deref());
-        let mut open = OpenCall {
-            front: &*self.front,
-            call: Some(ended),
-        };
+        let mut open = self.front.open(ended);
         let forwarding = self.front.backend.forward(self.client, request);
         let forwarded = self.socket.unless_gone(forwarding).await?;
         open.call = None;
