@@ -18,7 +18,7 @@ use prometheus_client::metrics::counter::Counter;
 use serde::{Serialize, Serializer};
 use tokio::sync::oneshot;
 
-use crate::metrics::{MethodClass, Metrics, Transport};
+use crate::metrics::{MethodClass, Transport};
 use crate::refusal::Refusal;
 
 /// Where requests are written down. Clones share the queues.
@@ -31,7 +31,6 @@ struct Inner {
     /// One request in so many is written down.
     sample: u64,
     count: AtomicU64,
-    metrics: Arc<Metrics>,
 }
 
 /// What feeds a thread that writes requests down.
@@ -39,7 +38,7 @@ struct Inner {
 pub(crate) struct Queue {
     entries: SyncSender<Entry>,
     /// What counts the requests that it had no place for.
-    lost: fn(&Metrics) -> &Counter,
+    lost: Counter,
 }
 
 /// What stands in a queue.
@@ -55,7 +54,7 @@ impl Queue {
     /// must not keep the program from ending.
     pub(crate) fn of(
         name: &str,
-        lost: fn(&Metrics) -> &Counter,
+        lost: Counter,
         write: impl FnOnce(Receiver<Entry>) + Send + 'static,
     ) -> io::Result<Self> {
         let (entries, queue) = sync_channel(MOST_ENTRIES);
@@ -68,18 +67,16 @@ impl Queue {
     ///
     /// # Errors
     /// The file cannot be opened.
-    pub(crate) fn of_file(path: &Path, metrics: &Arc<Metrics>) -> io::Result<Self> {
+    pub(crate) fn of_file(path: &Path, lost: &Counter) -> io::Result<Self> {
         let file = OpenOptions::new().create(true).append(true).open(path)?;
-        Self::of_writer(file, metrics)
+        Self::of_writer(file, lost.clone())
     }
 
-    fn of_writer(file: impl Write + Send + 'static, metrics: &Arc<Metrics>) -> io::Result<Self> {
-        let metrics = Arc::clone(metrics);
-        Self::of(
-            "sentinel-access",
-            |metrics| &metrics.access_lost[0],
-            move |queue| write_all(&queue, BufWriter::new(file), &metrics),
-        )
+    fn of_writer(file: impl Write + Send + 'static, lost: Counter) -> io::Result<Self> {
+        let unwritten = lost.clone();
+        Self::of("sentinel-access", lost, move |queue| {
+            write_all(&queue, BufWriter::new(file), &unwritten);
+        })
     }
 }
 
@@ -181,12 +178,11 @@ fn as_fraction<S: Serializer>(took: &Option<Duration>, to: S) -> Result<S::Ok, S
 
 impl AccessLog {
     /// One in `sample` requests goes into each of these queues.
-    pub(crate) fn new(queues: Vec<Queue>, sample: usize, metrics: &Arc<Metrics>) -> Self {
+    pub(crate) fn new(queues: Vec<Queue>, sample: usize) -> Self {
         Self(Arc::new(Inner {
             queues,
             sample: sample.max(1) as u64,
             count: AtomicU64::new(0),
-            metrics: Arc::clone(metrics),
         }))
     }
 
@@ -213,7 +209,7 @@ impl AccessLog {
         for queue in &inner.queues {
             let entry = Entry::Of(record.clone());
             if queue.entries.try_send(entry).is_err() {
-                (queue.lost)(&inner.metrics).inc();
+                queue.lost.inc();
             }
         }
     }
@@ -237,10 +233,10 @@ impl AccessLog {
 }
 
 /// Writes lines until the last handle is gone. What cannot be written is lost, and counted.
-fn write_all(queue: &Receiver<Entry>, mut file: BufWriter<impl Write>, metrics: &Metrics) {
+fn write_all(queue: &Receiver<Entry>, mut file: BufWriter<impl Write>, lost: &Counter) {
     let count = |written: io::Result<()>| {
         if written.is_err() {
-            metrics.access_lost[0].inc();
+            lost.inc();
         }
     };
     while let Ok(first) = queue.recv() {
@@ -280,7 +276,7 @@ mod tests {
     use parking_lot::Mutex;
 
     use super::*;
-    use crate::metrics::{Gauges, OutcomeLabel};
+    use crate::metrics::{Gauges, Metrics, OutcomeLabel};
     use crate::refusal::Reason;
 
     /// A file in memory, which takes nothing while its gate is closed.
@@ -302,9 +298,9 @@ mod tests {
         }
     }
 
-    fn to_disk(disk: &Disk, sample: usize, metrics: &Arc<Metrics>) -> AccessLog {
-        let queue = Queue::of_writer(disk.clone(), metrics).unwrap();
-        AccessLog::new(vec![queue], sample, metrics)
+    fn to_disk(disk: &Disk, sample: usize, metrics: &Metrics) -> AccessLog {
+        let queue = Queue::of_writer(disk.clone(), metrics.access_lost[0].clone()).unwrap();
+        AccessLog::new(vec![queue], sample)
     }
 
     /// A head that has one field.
@@ -322,7 +318,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_line_says_who_asked_what_and_how_it_ended() {
-        let (disk, metrics) = (Disk::default(), Arc::new(Metrics::new()));
+        let (disk, metrics) = (Disk::default(), Metrics::new());
         let log = to_disk(&disk, 1, &metrics);
         let seen = Seen::new(head("x-request-id", b"a\"\n1"));
         log.tell(ended(Some(&seen)), OutcomeLabel::Forwarded.name(), None);
@@ -352,7 +348,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_disk_that_takes_nothing_costs_lines_and_no_request() {
-        let (disk, metrics) = (Disk::default(), Arc::new(Metrics::new()));
+        let (disk, metrics) = (Disk::default(), Metrics::new());
         let log = to_disk(&disk, 1, &metrics);
         let (tell, told) = channel();
         let closed = disk.gate.lock();
@@ -383,7 +379,7 @@ mod tests {
 
     #[tokio::test]
     async fn one_in_so_many_requests_has_a_line() {
-        let (disk, metrics) = (Disk::default(), Arc::new(Metrics::new()));
+        let (disk, metrics) = (Disk::default(), Metrics::new());
         let log = to_disk(&disk, 10, &metrics);
         for _ in 0..95 {
             log.tell(ended(None), OutcomeLabel::Forwarded.name(), None);

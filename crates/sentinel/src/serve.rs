@@ -166,8 +166,7 @@ fn context(mut config: Config, shutdown: &CancellationToken) -> Result<SharedCon
     let config = shared_context.config.current();
     let queues = written_down(&config, &shared_context)?;
     if !queues.is_empty() {
-        let (sample, metrics) = (config.log.access_sample, &shared_context.metrics);
-        let access = AccessLog::new(queues, sample, metrics);
+        let access = AccessLog::new(queues, config.log.access_sample);
         shared_context.shadow.write_to(&access);
         shared_context.access = Some(access);
     }
@@ -178,12 +177,13 @@ fn context(mut config: Config, shutdown: &CancellationToken) -> Result<SharedCon
 fn written_down(config: &Config, shared: &SharedContext) -> Result<Vec<Queue>, SettingError> {
     let mut queues = Vec::new();
     if let Some(path) = &config.log.access {
-        let queue = Queue::of_file(Path::new(path), &shared.metrics);
+        let queue = Queue::of_file(Path::new(path), &shared.metrics.access_lost[0]);
         queues.push(queue.map_err(|error| SettingError::new("log.access", path, error))?);
     }
     #[cfg(feature = "otlp")]
     if let Some(collector) = &config.log.traces {
-        let queue = crate::traces::queue(collector, &shared.trust, &shared.metrics);
+        let lost = &shared.metrics.access_lost[1];
+        let queue = crate::traces::queue(collector, &shared.trust, lost);
         queues.push(queue.map_err(|error| SettingError::new("log.traces", collector, error))?);
     }
     Ok(queues)

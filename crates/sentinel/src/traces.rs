@@ -4,12 +4,12 @@
 //! A thread of its own sends them, so a collector that is slow or away costs spans, which are counted, and never a
 //! request.
 
-use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 
 use base::Random;
 use bytes::Bytes;
+use prometheus_client::metrics::counter::Counter;
 use reqwest::header::{CONTENT_TYPE, RETRY_AFTER};
 use reqwest::{Client, Response, StatusCode, Url};
 use rpc::Trust;
@@ -19,18 +19,13 @@ use tokio::sync::oneshot;
 use tracing::{info, warn};
 
 use crate::access::{Entry, Queue, Record};
-use crate::metrics::Metrics;
 use crate::shared_context::seed;
 
 /// Feeds a thread that sends spans to this collector.
 ///
 /// # Errors
 /// The address is none, TLS cannot be set up, or the system gives no thread: which.
-pub(crate) fn queue(
-    collector: &str,
-    trust: &Trust,
-    metrics: &Arc<Metrics>,
-) -> Result<Queue, String> {
+pub(crate) fn queue(collector: &str, trust: &Trust, lost: &Counter) -> Result<Queue, String> {
     let mut url = Url::parse(collector).map_err(|error| error.to_string())?;
     // The path that the protocol has by default stands behind one that a gateway wants.
     let path = format!("{}/v1/traces", url.path().trim_end_matches('/'));
@@ -47,15 +42,13 @@ pub(crate) fn queue(
         http,
         url,
         runtime: runtime.map_err(|error| error.to_string())?,
-        metrics: Arc::clone(metrics),
+        lost: lost.clone(),
         random: Random::new(seed()[0]),
         is_taken: true,
     };
-    let queue = Queue::of(
-        "sentinel-traces",
-        |metrics| &metrics.access_lost[1],
-        move |queue| exporter.run(&queue),
-    );
+    let queue = Queue::of("sentinel-traces", lost.clone(), move |queue| {
+        exporter.run(&queue)
+    });
     queue.map_err(|error| error.to_string())
 }
 
@@ -64,7 +57,7 @@ struct Exporter {
     http: Client,
     url: Url,
     runtime: Runtime,
-    metrics: Arc<Metrics>,
+    lost: Counter,
     random: Random,
     /// Whether the collector took the batch before.
     is_taken: bool,
@@ -97,7 +90,7 @@ impl Exporter {
         let lost = sent
             .as_ref()
             .map_or(count, |rejected| (*rejected).min(count));
-        self.metrics.access_lost[1].inc_by(lost);
+        self.lost.inc_by(lost);
         match sent {
             Ok(_) if !self.is_taken => info!("the collector of log.traces takes spans again"),
             Err(reason) if self.is_taken => {
@@ -258,7 +251,7 @@ mod tests {
 
     use super::*;
     use crate::access::{AccessLog, Ended, Seen};
-    use crate::metrics::{MethodClass, OutcomeLabel, Transport};
+    use crate::metrics::{MethodClass, Metrics, OutcomeLabel, Transport};
     use crate::refusal::{Reason, Refusal};
 
     /// A collector that gives these answers, one a connection, and then is gone; the first lines and bodies that it was
@@ -301,10 +294,10 @@ mod tests {
     /// What became of three requests: one within a client's trace, one refused, one whose beginning is not known. Spans that
     /// were lost, and what the collector was sent.
     async fn exported(answers: &'static [&'static str]) -> (u64, Vec<(String, Value)>) {
-        let metrics = Arc::new(Metrics::new());
+        let metrics = Metrics::new();
         let (address, served) = collector(answers);
-        let queue = queue(&address, &Trust::native(), &metrics).unwrap();
-        let log = AccessLog::new(vec![queue], 1, &metrics);
+        let queue = queue(&address, &Trust::native(), &metrics.access_lost[1]).unwrap();
+        let log = AccessLog::new(vec![queue], 1);
         let ended = |seen| Ended {
             client: KeyScheme::default().key([192, 0, 2, 7].into()),
             call: Some((Transport::Post, MethodClass::Status)),
@@ -398,7 +391,7 @@ mod tests {
         let wrong = queue(
             "http://[collector",
             &Trust::native(),
-            &Arc::new(Metrics::new()),
+            &Metrics::new().access_lost[1],
         );
         assert!(wrong.is_err());
     }
