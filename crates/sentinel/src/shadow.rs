@@ -108,18 +108,14 @@ impl Shadow {
         let inner = &*self.0;
         inner.metrics.would_refuse(refusal.reason);
         let now = inner.clock.now();
-        {
-            let mut clients = inner.clients.lock();
-            if clients.is_none() {
-                *clients = ClientTable::new(LIMITS, inner.seed).ok();
-            }
-            if let Some(clients) = clients.as_mut() {
-                let counts = clients.entry(client, now).state;
-                let count = &mut counts.of[refusal.reason.index()];
-                *count = count.saturating_add(1);
-                counts.last = now;
-            }
-        }
+        let table = || ClientTable::new(LIMITS, inner.seed);
+        let table = || table().expect("10,000 clients can be told apart");
+        let mut clients = inner.clients.lock();
+        let counts = clients.get_or_insert_with(table).entry(client, now).state;
+        let count = &mut counts.of[refusal.reason.index()];
+        *count = count.saturating_add(1);
+        counts.last = now;
+        drop(clients);
         if let Some(access) = inner.access.get() {
             access.tell(Ended::of(client), WOULD_REJECT, Some(refusal));
         }
