@@ -229,14 +229,9 @@ impl KnownKeys {
             Some(start) => method.starts_with(start),
             None => method == pattern,
         };
-        if rules.methods.is_empty() || rules.methods.iter().any(fits) {
-            Ok(())
-        } else {
-            Err(Refusal::new(
-                Reason::Method,
-                "this key may not call this method",
-            ))
-        }
+        let is_allowed = rules.methods.is_empty() || rules.methods.iter().any(fits);
+        let refusal = || Refusal::new(Reason::Method, "this key may not call this method");
+        is_allowed.then_some(()).ok_or_else(refusal)
     }
 
     /// Weights of known clients.

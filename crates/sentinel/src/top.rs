@@ -24,11 +24,8 @@ pub fn address(text: &str) -> Result<String, String> {
     let url = url.parse::<Uri>().ok();
     let url = url.filter(|url| url.scheme_str() == Some("http"));
     let host = |url: Uri| {
-        Some(format!(
-            "{}:{}",
-            url.host()?,
-            url.port_u16().unwrap_or(26681)
-        ))
+        let port = url.port_u16().unwrap_or(26681);
+        Some(format!("{}:{port}", url.host()?))
     };
     url.and_then(host).ok_or_else(|| {
         "no address of an operator's listener; write http://127.0.0.1:26681, 10.0.0.5:26681 or 26681"

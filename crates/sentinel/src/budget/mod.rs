@@ -108,11 +108,8 @@ impl Budget {
     /// Takes `calls` from a client's rate of reads.
     pub(crate) fn admit(&self, client: ClientKey, calls: u32) -> Result<(), Refusal> {
         let (now, bounds) = (self.now(), self.0.bounds.load());
-        let rates = if bounds.key_rates.is_empty() {
-            &bounds.read_rate
-        } else {
-            (bounds.key_rates.get(&client)).unwrap_or(&bounds.read_rate)
-        };
+        let rates = bounds.key_rates.get(&client);
+        let rates = rates.unwrap_or(&bounds.read_rate);
         let mut state = self.0.state.lock();
         for (tier, rate) in client.tiers().zip(rates) {
             let bucket = &mut state.clients.entry(tier, now).state.reads;

@@ -8,7 +8,7 @@ mod layers;
 mod tests;
 mod value;
 
-use std::fmt::{self, Write as _};
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -175,10 +175,7 @@ impl fmt::Display for Resolved {
             }
             let line = format!("{leaf} = {}", key.toml(&self.config));
             // An origin names a file, and a file's name may hold anything.
-            let mut comment = String::new();
-            for c in origin.to_string().chars() {
-                write!(comment, "{}", if c.is_control() { '?' } else { c })?;
-            }
+            let comment = origin.to_string().replace(char::is_control, "?");
             writeln!(f, "{line:<COMMENT_COLUMN$} # {comment}")?;
         }
         Ok(())

@@ -290,9 +290,7 @@ pub(super) const BREAKS: usize = 20;
 
 /// A text without control characters but the ends of its lines: what is shown in a terminal comes from elsewhere.
 pub fn printable(text: &str) -> String {
-    let is_hostile = |one: &char| one.is_control() && *one != '\n';
-    let shown = |one| if is_hostile(&one) { '\u{fffd}' } else { one };
-    text.chars().map(shown).collect()
+    text.replace(|one: char| one.is_control() && one != '\n', "\u{fffd}")
 }
 
 impl fmt::Display for Overview<'_> {

@@ -167,11 +167,10 @@ impl<B: Backend, IO: Stream> Exchange<B, IO> {
         let slot = self.front.budget.request(self.client);
         proxy.slot = self.front.shadow.judge(self.client, slot)?;
         let ledger = self.front.ledger.of(self.client);
-        if self.socket.bind(&ledger, self.client) {
-            Ok(identity)
-        } else {
-            Err(Refusal::buffers_full())
-        }
+        let has_room = self.socket.bind(&ledger, self.client);
+        has_room
+            .then_some(identity)
+            .ok_or_else(Refusal::buffers_full)
     }
 
     /// The request has ended: the connection of a trusted proxy is nobody's again.
