@@ -123,6 +123,11 @@ impl Commits {
         self.count
     }
 
+    /// Whether no call waits and no answer is on its way.
+    pub(super) fn is_empty(&self) -> bool {
+        self.waiting.is_empty() && self.answering.is_empty()
+    }
+
     /// The check of a call has passed that went to the node at `sent`: from now on it waits. `now`
     /// never decreases.
     pub(super) fn add(&mut self, job: &Job, check: Bytes, sent: Nanos, now: Nanos) {

@@ -9,7 +9,7 @@ use chain_cometbft::decode_answer;
 use rpc::BroadcastMethod;
 use sentinel::config::PaceMode;
 
-use crate::support::load::tx;
+use crate::support::load::{tx, wait_for};
 use crate::support::websocket::{Received, WebSocket};
 use crate::support::{Node, Proxy, broadcast};
 
@@ -89,6 +89,24 @@ fn case_93_a_commit_beside_many_others_is_told_its_result_with_and_without_an_in
         );
         proxy.stop();
     }
+}
+
+/// Before, the program ended while the results of the last block were asked for, and its calls had no answer.
+#[test]
+fn case_93_a_commit_whose_block_comes_while_the_program_ends_is_told_its_result() {
+    let node = Node::with(|config| config.block_interval = Duration::from_secs(1));
+    let proxy = Proxy::start(&node.url());
+    let mut socket = WebSocket::connect(proxy.address);
+    socket.send(&broadcast(1, BroadcastMethod::Commit, b"a=1"));
+    wait_for("the write at the node", || {
+        node.node.snapshot().broadcasts == 1
+    });
+    std::thread::scope(|scope| {
+        let ending = scope.spawn(move || proxy.stop());
+        let answer = socket.text();
+        assert!(answer.contains(r#""tx_result":{"code":0,"#), "{answer}");
+        assert_eq!(ending.join().unwrap().forwarded, 1);
+    });
 }
 
 #[test]

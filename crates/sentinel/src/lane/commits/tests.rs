@@ -59,7 +59,7 @@ fn every_call_of_a_transaction_is_answered_once() {
         let text = "timed out waiting for tx to be included in a block";
         assert!(answered[0].1.contains(text));
     }
-    assert!(commits.admit(&job(3, &outbox, 5)).is_ok() && commits.len() == 0);
+    assert!(commits.admit(&job(3, &outbox, 5)).is_ok() && commits.is_empty());
 }
 
 /// At 2b52556 one WebSocket took all places: 40 of 44 commits of another client were refused.

@@ -277,7 +277,7 @@ impl Worker {
     }
 
     fn is_empty(&self) -> bool {
-        self.writes.is_empty() && self.commits.len() == 0 && self.shared.lock().len() == 0
+        self.writes.is_empty() && self.commits.is_empty() && self.shared.lock().len() == 0
     }
 
     /// From now on nothing is taken; until when the rest may be sent. That is a little less than the front's budget,
