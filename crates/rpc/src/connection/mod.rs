@@ -10,7 +10,7 @@ mod task;
 use std::fmt;
 use std::io::{self, ErrorKind};
 use std::net::{SocketAddr, TcpStream};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 
 use rustls::pki_types::ServerName;
 use wire::jsonrpc::{BroadcastMethod, broadcast_len, encode_broadcast};
@@ -426,6 +426,12 @@ fn connected(tcp: &TcpStream) -> Result<bool, ConnectionError> {
 impl AsFd for Connection {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.stream.tcp().as_fd()
+    }
+}
+
+impl AsRawFd for Connection {
+    fn as_raw_fd(&self) -> RawFd {
+        self.as_fd().as_raw_fd()
     }
 }
 

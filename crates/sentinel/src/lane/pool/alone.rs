@@ -10,10 +10,10 @@ use bytes::Bytes;
 use fairq::ClientKey;
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use pacing::Nanos;
-use rpc::{BroadcastMethod, Endpoint, Transport};
+use rpc::{BroadcastMethod, ConnectionError, Endpoint, Message, TaskConnection, Transport};
 use tokio::time::timeout;
 
-use super::link::{Link as _, OpenError, open};
+use super::link::open;
 use crate::lane::job::Job;
 use crate::lane::writes::WriteId;
 
@@ -32,7 +32,7 @@ type Asking = Pin<Box<dyn Future<Output = (WriteId, Result<Bytes, AloneError>)> 
 pub(in crate::lane) enum AloneError {
     /// Nothing was sent.
     #[error(transparent)]
-    NotSent(#[from] OpenError),
+    NotSent(#[from] ConnectionError),
     /// The node, or what is between, refuses the request.
     #[error("the node answered HTTP {0}")]
     Status(u16),
@@ -68,24 +68,15 @@ impl Alone {
         self.asking.push(Box::pin(async move {
             let asked = async {
                 let mut connection = open(endpoint, connect).await?;
-                connection.queue_body(&smallest(method, &tx));
-                let unanswered = |error: &dyn ToString| AloneError::Unanswered(error.to_string());
-                let mut message = None;
-                let reading = std::future::poll_fn(|context| {
-                    let polled = connection.poll(context, &mut |body, status| {
-                        message = Some((Bytes::copy_from_slice(body), status));
-                    });
-                    match (message.take(), polled) {
-                        (Some(message), _) => Poll::Ready(Ok(message)),
-                        (None, Poll::Ready(error)) => Poll::Ready(Err(unanswered(&error))),
-                        (None, Poll::Pending) => Poll::Pending,
-                    }
-                });
-                match timeout(answer, reading).await {
+                connection.connection().queue(&smallest(method, &tx));
+                match timeout(answer, read_answer(&mut connection)).await {
                     Ok(Ok((body, _))) if body.first() == Some(&b'{') => Ok(body),
                     Ok(Ok((_, status))) => Err(AloneError::Status(status)),
-                    Ok(Err(error)) => Err(error),
-                    Err(_) => Err(unanswered(&"upstream.timeout is over")),
+                    Ok(Err(error)) => Err(AloneError::Unanswered(error.to_string())),
+                    Err(_) => {
+                        let reason = "upstream.timeout is over".to_owned();
+                        Err(AloneError::Unanswered(reason))
+                    }
                 }
             };
             (number, asked.await)
@@ -110,6 +101,19 @@ impl Alone {
         self.asking = FuturesUnordered::new();
         let under_way = std::mem::take(&mut self.under_way);
         under_way.into_iter().map(|(number, _, _)| number).collect()
+    }
+}
+
+/// The body of the one answer, and its status.
+async fn read_answer(connection: &mut TaskConnection) -> Result<(Bytes, u16), ConnectionError> {
+    loop {
+        let mut answer = None;
+        let copy = |it: Message<'_>| answer = Some((Bytes::copy_from_slice(it.body), it.status));
+        let read = connection.read(copy).await;
+        if let Some(answer) = answer {
+            return Ok(answer);
+        }
+        read?;
     }
 }
 

@@ -16,19 +16,18 @@ use std::time::Duration;
 use bytes::Bytes;
 use fairq::ClientKey;
 use pacing::Nanos;
-use rpc::{Endpoint, Transport};
+use rpc::{ConnectionError, Endpoint, TaskConnection, Transport};
 
 use self::alone::Alone;
 pub(super) use self::alone::{AloneError, MOST as MOST_ALONE};
-pub(super) use self::link::OpenError;
-use self::link::{Link, Sent, Slot, SlotState, WriteConnection, open};
+use self::link::{Link, Sent, Slot, SlotState, open};
 use super::answer;
 use super::answer::AnswerKind;
 use super::job::Job;
 use super::writes::{Carrier, WriteId};
 
 /// The write connections to one node.
-pub(super) struct Pool<L = WriteConnection> {
+pub(super) struct Pool<L = TaskConnection> {
     /// The express one first.
     slots: Vec<Slot<L>>,
     alone: Alone,
@@ -40,7 +39,7 @@ pub(super) struct Pool<L = WriteConnection> {
     is_renewing: bool,
 }
 
-type Opening<L> = Pin<Box<dyn Future<Output = Result<L, OpenError>> + Send>>;
+type Opening<L> = Pin<Box<dyn Future<Output = Result<L, ConnectionError>> + Send>>;
 type Opener<L> = Box<dyn Fn(&Endpoint) -> Opening<L> + Send>;
 
 /// An answer that was read.
@@ -64,7 +63,7 @@ pub(super) enum PoolEvent {
     /// One is up; whether it is the first of those that replace others.
     Opened { renewed: bool },
     /// One could not be opened.
-    NotOpened(OpenError),
+    NotOpened(ConnectionError),
     /// One broke.
     Broken(Broken),
     /// A write that was sent alone has no answer.
@@ -85,7 +84,7 @@ impl Pool {
     /// Opens `count` connections beside the express one. `patience` is for a connection and for an answer.
     pub(super) fn new(count: usize, patience: [Duration; 2]) -> Self {
         let timeout = patience[0];
-        let opener: Opener<WriteConnection> = Box::new(move |endpoint| {
+        let opener: Opener<TaskConnection> = Box::new(move |endpoint| {
             Box::pin(open(endpoint.with_transport(Transport::Ws), timeout))
         });
         Self::with(count, patience, opener)

@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use rpc::{BroadcastMethod, ConnectionError};
+use rpc::BroadcastMethod;
 use tokio::time::Instant;
 
 use super::*;
@@ -40,11 +40,11 @@ impl Link for Fake {
     fn poll(
         &mut self,
         _: &mut Context<'_>,
-        on_message: &mut dyn FnMut(&[u8], u16),
+        on_message: &mut dyn FnMut(&[u8]),
     ) -> Poll<ConnectionError> {
         let mut wire = self.0.lock().unwrap();
         for message in wire.messages.drain(..) {
-            on_message(message.as_bytes(), 200);
+            on_message(message.as_bytes());
         }
         if wire.broken {
             return Poll::Ready(ConnectionError::Closed { mid_message: false });
@@ -74,7 +74,7 @@ impl Bench {
             Box::pin(async move {
                 tokio::time::sleep(takes).await;
                 if fails(attempt) {
-                    return Err(OpenError::Timeout(takes));
+                    return Err(ConnectionError::Closed { mid_message: false });
                 }
                 let wire = Arc::<Mutex<Wire>>::default();
                 opened.lock().unwrap().push(Arc::clone(&wire));
