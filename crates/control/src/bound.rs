@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use pacing::Nanos;
+use pacing::{Nanos, Rate};
 use strum::{IntoStaticStr, VariantNames};
 
 use crate::breaks::BreakState;
@@ -25,15 +25,9 @@ pub enum Bound {
         clients: usize,
     },
     /// The configured rate (`fair.max_req`).
-    Ceiling {
-        /// Writes a second.
-        per_second: f64,
-    },
+    Ceiling(Rate),
     /// The room that the last block left is spread over the time until the next.
-    Pace {
-        /// Writes a second.
-        per_second: f64,
-    },
+    Pace(Rate),
     /// Own transactions sent and in no block yet are as many as about two blocks take.
     Window {
         /// How many they are.
@@ -64,15 +58,9 @@ pub enum Bound {
         limit: usize,
     },
     /// Nothing is sent until something else is done.
-    Held {
-        /// Which of them.
-        cause: Hold,
-    },
-    /// The node is given a break.
-    Break {
-        /// Where it stands.
-        state: BreakState,
-    },
+    Held(Hold),
+    /// The node is given a break, and where that stands.
+    Break(BreakState),
     /// The node answers nothing, although writes are under way and its connections are open.
     NodeSilent {
         /// Since then.
@@ -80,11 +68,8 @@ pub enum Bound {
         /// Writes sent and not answered.
         under_way: usize,
     },
-    /// No node takes writes.
-    NodeDown {
-        /// Since then; the program's start if none ever did.
-        since: Nanos,
-    },
+    /// No node takes writes since then; the program's start if none ever did.
+    NodeDown(Nanos),
 }
 
 base::named! {
@@ -112,10 +97,7 @@ impl Bound {
     pub const fn is_closed(&self) -> bool {
         matches!(
             self,
-            Self::Held { .. }
-                | Self::Break { .. }
-                | Self::NodeSilent { .. }
-                | Self::NodeDown { .. }
+            Self::Held(_) | Self::Break(_) | Self::NodeSilent { .. } | Self::NodeDown(_)
         )
     }
 
@@ -129,11 +111,12 @@ impl Bound {
                 per_second,
                 clients,
             } => format!("its share: {per_second:.1} writes/s while {clients} clients wait"),
-            Self::Ceiling { per_second } => {
-                format!("the ceiling: {per_second:.1} writes/s (fair.max_req)")
+            Self::Ceiling(rate) => {
+                format!("the ceiling: {:.1} writes/s (fair.max_req)", rate.as_f64())
             }
-            Self::Pace { per_second } => format!(
-                "the pace: {per_second:.1} writes/s, the free room spread over the block interval"
+            Self::Pace(rate) => format!(
+                "the pace: {:.1} writes/s, the free room spread over the block interval",
+                rate.as_f64()
             ),
             Self::Window { own, limit, unit } => {
                 let unit = unit.name();
@@ -153,14 +136,14 @@ impl Bound {
             Self::Mempool { own, others, limit } => format!(
                 "the mempool: it may hold {limit} and holds {own} own transactions and {others} of others"
             ),
-            Self::Held { cause } => cause.name().to_owned(),
-            Self::Break { state } => format!("a break of the node ({})", state.name()),
+            Self::Held(cause) => cause.name().to_owned(),
+            Self::Break(state) => format!("a break of the node ({})", state.name()),
             Self::NodeSilent { since, under_way } => format!(
                 "the node: it has answered nothing for {:.1} s, {under_way} writes are under way \
                  (upstream.timeout)",
                 for_seconds(since)
             ),
-            Self::NodeDown { since } => format!(
+            Self::NodeDown(since) => format!(
                 "a node: no node takes writes for {:.1} s; they are held until their deadline \
                  (fair.queue_timeout)",
                 for_seconds(since)
@@ -221,12 +204,8 @@ mod tests {
                 per_second: 1.0,
                 clients: 2,
             },
-            Bound::Ceiling {
-                per_second: 2_000.0,
-            },
-            Bound::Pace {
-                per_second: 5_000.0,
-            },
+            Bound::Ceiling(Rate::per_second(2_000).unwrap()),
+            Bound::Pace(Rate::per_second(5_000).unwrap()),
             Bound::Window {
                 own: 990,
                 limit: 1_000,
@@ -243,19 +222,13 @@ mod tests {
                 others: 950,
                 limit: 4_950,
             },
-            Bound::Held {
-                cause: Hold::Refused,
-            },
-            Bound::Break {
-                state: BreakState::Paused,
-            },
+            Bound::Held(Hold::Refused),
+            Bound::Break(BreakState::Paused),
             Bound::NodeSilent {
                 since: Nanos::from_millis(1_500),
                 under_way: 8,
             },
-            Bound::NodeDown {
-                since: Nanos::from_millis(1_500),
-            },
+            Bound::NodeDown(Nanos::from_millis(1_500)),
         ];
         let names = all.map(|bound| bound.name());
         assert_eq!(names[..], *Bound::NAMES);

@@ -9,37 +9,28 @@ use crate::window::GROUP;
 /// Lets out no more than a pace, and no more than the ceiling whatever the pace is.
 #[derive(Clone, Debug)]
 pub(crate) struct Emitter {
-    most: Rate,
     ceiling: Gcra,
-    rate: Rate,
     pace: Gcra,
 }
 
 impl Emitter {
     pub(crate) fn new(most: Rate) -> Self {
-        Self {
-            most,
-            ceiling: Gcra::new(most, AHEAD),
-            rate: most,
-            pace: Gcra::new(most, AHEAD),
-        }
+        let ceiling = Gcra::new(most, AHEAD);
+        let pace = ceiling.clone();
+        Self { ceiling, pace }
     }
 
     /// Writes a second at most.
     pub(crate) const fn most(&self) -> Rate {
-        self.most
+        self.ceiling.rate()
     }
 
     pub(crate) fn set_most(&mut self, now: Nanos, most: Rate) {
-        self.most = most;
         self.ceiling.set_rate(now, most);
     }
 
     pub(crate) fn set_rate(&mut self, now: Nanos, rate: Rate) {
-        if rate != self.rate {
-            self.pace.set_rate(now, rate);
-            self.rate = rate;
-        }
+        self.pace.set_rate(now, rate);
     }
 
     /// Lets out so many at most: how many.
@@ -65,7 +56,7 @@ impl Emitter {
 
     /// When a group of the `left` that wait may leave.
     pub(crate) fn next(&self, now: Nanos, left: usize) -> Nanos {
-        let group = (self.rate.as_f64() * GROUP).max(1.0) as u32;
+        let group = (self.pace.rate().as_f64() * GROUP).max(1.0) as u32;
         let group = group.min(u32::try_from(left).unwrap_or(u32::MAX));
         let of_ceiling = self.ceiling.next_at(now, group + self.kept_of_ceiling());
         self.pace.next_at(now, group).max(of_ceiling)
@@ -73,6 +64,6 @@ impl Emitter {
 
     /// Of what the ceiling lets out at once one is kept for clients that ask for little, unless that is one in all.
     fn kept_of_ceiling(&self) -> u32 {
-        u32::from(self.most.as_f64() * AHEAD.as_secs_f64() >= 2.0)
+        u32::from(self.most().as_f64() * AHEAD.as_secs_f64() >= 2.0)
     }
 }

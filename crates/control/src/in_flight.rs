@@ -119,22 +119,16 @@ pub(crate) const AHEAD: Nanos = Nanos::from_millis(20);
 
 impl InFlight {
     pub(crate) fn new(now: Nanos, mode: PaceMode) -> Self {
-        Self {
+        let mut new = Self {
             limit: LEAST,
-            span: Span {
-                began: now,
-                last: now,
-                ..Span::default()
-            },
             second: now,
-            seen: Seen {
-                began: now,
-                ..Seen::default()
-            },
             mode,
             connections: 1,
             ..Self::default()
-        }
+        };
+        (new.span.began, new.span.last) = (now, now);
+        new.seen.began = now;
+        new
     }
 
     /// So many writes leave; the cap holds others back, or does not.

@@ -90,15 +90,14 @@ impl Pacer {
         let waiting = demand.waiting - taken;
         let left = waiting.min(room.shared - taken);
         let (rate, most) = (self.rate(), self.emitter.most());
-        let per_second = rate.as_f64();
         self.bound = match (waiting, left) {
             (0, _) => Bound::Nothing,
             (_, 0) => room.bound,
-            _ if rate < most => Bound::Pace { per_second },
-            _ => Bound::Ceiling { per_second },
+            _ if rate < most => Bound::Pace(rate),
+            _ => Bound::Ceiling(rate),
         };
         self.since_block.was_idle |= self.bound == Bound::Nothing;
-        self.since_block.was_slow |= matches!(self.bound, Bound::Pace { .. });
+        self.since_block.was_slow |= matches!(self.bound, Bound::Pace(_));
         let is_held = matches!(self.bound, Bound::InFlightCap { .. });
         self.in_flight.sent(now, &demand, taken, is_held);
         let light = waiting.min(room.all - taken);
@@ -297,7 +296,13 @@ impl Pacer {
         // Of two falls without a block between them the second one shows that blocks are not read.
         if fell > 0 && std::mem::replace(&mut self.since_block.has_fallen, true) {
             let [taken, left] = [fell, left].map(|txs| self.demand.own.part(txs));
-            self.ended(now, asked, self.window.unit, (taken, taken), left);
+            let unread = BlockSeen {
+                height: 0,
+                all: taken,
+                ours: taken,
+                observed: asked,
+            };
+            self.ended(now, &unread, self.window.unit, left);
             self.since_block.has_fallen = true;
         }
     }
@@ -311,37 +316,27 @@ impl Pacer {
         let others = block.all.less(block.ours);
         self.mempool.block(block.observed, others.txs);
         self.probe = Probe::None;
-        self.ended(now, block.observed, unit, (block.all, block.ours), left);
+        self.ended(now, block, unit, left);
     }
 
-    /// The time between two blocks ended with one of `all`, `ours` of them own, that left `left` of ours.
-    fn ended(
-        &mut self,
-        now: Nanos,
-        observed: Nanos,
-        unit: Unit,
-        (all, ours): (Load, Load),
-        left: Load,
-    ) {
+    /// The time between two blocks ended with one that left `left` of ours.
+    fn ended(&mut self, now: Nanos, block: &BlockSeen, unit: Unit, left: Load) {
         let since = std::mem::replace(&mut self.since_block, SinceBlock::new(now));
         let interval = Interval {
-            observed,
+            block: *block,
             unit,
-            all,
-            ours,
             left,
             mempool_limit: self.mempool_limit() * left.mean(unit),
             others: self.mempool.others as f64,
             free: self.free,
             kept: self.kept(now)[0],
-            waited: !since.was_idle,
-            was_slow: since.was_slow,
+            since,
         };
         self.window = self.window.clone().next(&interval);
         self.in_flight.block(now);
-        self.reserve.block(now, observed);
+        self.reserve.block(now, block.observed);
         self.served = (since.served(now)).filter(|_| self.window.is_settled());
-        self.taken = ours.of(unit) as f64;
+        self.taken = block.ours.of(unit) as f64;
         let ([window, mempool], _) = self.node_room(now);
         self.free = window.min(mempool);
         self.follow(now);

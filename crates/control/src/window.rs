@@ -7,6 +7,7 @@ use pacing::{Nanos, Rate};
 use crate::{
     bound::Bound,
     load::{Load, Unit, remember},
+    throughput::BlockSeen,
 };
 
 /// A window as in congestion control, with blocks as its acknowledgements: one pure function from a
@@ -53,11 +54,9 @@ pub(crate) struct Window {
 /// What was seen from one block to the next.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Interval {
-    /// When the block was observed.
-    pub(crate) observed: Nanos,
+    /// The block that ended it.
+    pub(crate) block: BlockSeen,
     pub(crate) unit: Unit,
-    pub(crate) all: Load,
-    pub(crate) ours: Load,
     /// Own transactions in no block after it.
     pub(crate) left: Load,
     /// What the mempool may hold, in the unit; infinite if that is unknown.
@@ -68,10 +67,7 @@ pub(crate) struct Interval {
     pub(crate) free: f64,
     /// What of it was kept for clients that ask for little, and not taken.
     pub(crate) kept: f64,
-    /// Writes waited all the time.
-    pub(crate) waited: bool,
-    /// The pace held some of them back, or the node refused one that came too late.
-    pub(crate) was_slow: bool,
+    pub(crate) since: SinceBlock,
 }
 
 /// What was seen since the last block.
@@ -169,12 +165,12 @@ impl Window {
         if unit != std::mem::replace(&mut self.unit, unit) {
             self.size = self.worth(true);
         }
-        let own = (interval.left.of(unit) + interval.ours.of(unit)) as f64;
+        let own = (interval.left.of(unit) + interval.block.ours.of(unit)) as f64;
         self.adapt_gain(interval, own);
-        self.count(interval);
+        self.count(&interval.block);
         self.resize(interval, own);
         self.left = interval.left.of(unit) as f64;
-        self.last = Some(interval.observed);
+        self.last = Some(interval.block.observed);
         self
     }
 
@@ -182,25 +178,25 @@ impl Window {
     /// falls slowly.
     fn adapt_gain(&mut self, interval: &Interval, own: f64) {
         let block = interval.mempool_limit.min(self.size);
-        let is_block_full = interval.all.of(self.unit) as f64 >= NEARLY * block;
+        let is_block_full = interval.block.all.of(self.unit) as f64 >= NEARLY * block;
         let used = own + interval.kept;
         let is_room_used = used >= NEARLY * (self.left + interval.free);
         if is_block_full && is_room_used || used >= NEARLY * self.size {
             self.gain = (self.gain * NEARLY).max(STEP);
-        } else if interval.waited && interval.was_slow {
+        } else if !interval.since.was_idle && interval.since.was_slow {
             self.gain = (self.gain * STEP).min(PROBE);
         }
     }
 
-    fn count(&mut self, interval: &Interval) {
-        let at = interval.observed;
+    fn count(&mut self, block: &BlockSeen) {
+        let at = block.observed;
         let took = self.last.map_or(SECOND, |last| at.saturating_sub(last));
         if self.left > 0.0 && took > Nanos::ZERO {
             remember(&mut self.intervals, RECENT, took.as_secs_f64());
         }
         // By when three quarters of it were filled: of two blocks 0.99 s apart one counts, and of two 0.7 s apart both.
         let filled = at.saturating_sub(Nanos::new(took.as_nanos() / 4));
-        self.second.push_back((filled, interval.all, interval.ours));
+        self.second.push_back((filled, block.all, block.ours));
         while let Some((first, _, _)) = self.second.front()
             && at.saturating_sub(*first) >= SECOND
             && self.second.len() > 1
@@ -215,21 +211,19 @@ impl Window {
     /// `own` were in no block until this one. What is too many leaves over some blocks, in which half as
     /// many come as go (as in proportional rate reduction, RFC 6937).
     fn resize(&mut self, interval: &Interval, own: f64) {
-        let ours = interval.ours.of(self.unit) as f64;
-        let waiting =
-            interval.left.of(self.unit) as f64 + interval.others * interval.all.mean(self.unit);
-        let took_all = waiting <= interval.all.of(self.unit) as f64 / 2.0;
+        let BlockSeen { all, ours, .. } = interval.block;
+        let (ours, mean) = (ours.of(self.unit) as f64, all.mean(self.unit));
+        let waiting = interval.left.of(self.unit) as f64 + interval.others * mean;
+        let took_all = waiting <= all.of(self.unit) as f64 / 2.0;
         let worth = self.worth(took_all);
         // Of a block that can hold no more it says nothing.
-        let most = self.most.map_or(f64::INFINITY, |most| {
-            ours + most * interval.all.mean(self.unit)
-        });
+        let most = (self.most).map_or(f64::INFINITY, |most| ours + most * mean);
         let wanted = if took_all {
             worth.max(most.min(2.0 * worth))
         } else {
             worth
         };
-        let is_short = interval.waited && own > 0.0 && self.seconds.len() == RECENT;
+        let is_short = !interval.since.was_idle && own > 0.0 && self.seconds.len() == RECENT;
         // What others got says nothing of how much of it would be ours.
         self.has_grown = wanted > self.size && own > 0.0;
         if self.has_grown || is_short {

@@ -397,11 +397,6 @@ fn fixed_keeps_its_rate_and_off_keeps_nothing_back() {
     };
     let (fixed, bound) = sent(PaceMode::Fixed);
     assert!((9_990..=10_020).contains(&fixed), "{fixed}");
-    assert_eq!(
-        bound,
-        Bound::Ceiling {
-            per_second: 1_000.0
-        }
-    );
+    assert_eq!(bound, Bound::Ceiling(Rate::per_second(1_000).unwrap()));
     assert!(sent(PaceMode::Off).0 > 40_000);
 }

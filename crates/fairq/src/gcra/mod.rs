@@ -174,6 +174,11 @@ impl Gcra {
         }
     }
 
+    /// Tokens a second.
+    pub const fn rate(&self) -> Rate {
+        self.limit.rate
+    }
+
     /// Takes one token.
     ///
     /// # Errors

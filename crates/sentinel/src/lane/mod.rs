@@ -277,7 +277,7 @@ impl Shared {
     fn new(queue: WriteQueue, clock: Clock) -> Self {
         // Until the worker has published the first one.
         let status = Status {
-            bound: Bound::NodeDown { since: clock.now() },
+            bound: Bound::NodeDown(clock.now()),
             ..Status::default()
         };
         Self {

@@ -168,9 +168,7 @@ mod tests {
     #[test]
     fn explain_76_a_bound_is_logged_once_it_has_held_for_a_while() {
         let mut log = BoundLog::default();
-        let ceiling = Bound::Ceiling {
-            per_second: 2_000.0,
-        };
+        let ceiling = Bound::Ceiling(Rate::per_second(2_000).unwrap());
         let window = |own| Bound::Window {
             own,
             limit: 100,

@@ -153,7 +153,7 @@ impl Inspect for Operator {
         let (bound, status) = (snapshot.bound(), snapshot.status);
         let client = self.view(identity.client, &explained);
         // How long a break lasts is known, and in the wait.
-        let is_break = matches!(status.bound, Bound::Break { .. });
+        let is_break = matches!(status.bound, Bound::Break(_));
         let node = status.node.filter(|_| status.connected);
         let has_node = node.is_some_and(|node| self.nodes.takes_writes(node));
         let is_known = has_node && (is_break || !status.bound.is_closed());
@@ -279,7 +279,7 @@ impl Operator {
 fn holds(explained: &Explained, status: &Status, now: Nanos) -> Option<(Reason, String)> {
     let of_all = status.bound.text(now);
     let reason = match status.bound {
-        Bound::NodeDown { .. } | Bound::NodeSilent { .. } => Reason::Upstream,
+        Bound::NodeDown(_) | Bound::NodeSilent { .. } => Reason::Upstream,
         _ => Reason::Rate,
     };
     if status.bound.is_closed() {
@@ -371,9 +371,7 @@ mod tests {
         // Who has nothing waiting is limited by what holds all back, and by nothing else.
         assert_eq!(told(0, 4, window), None);
         assert_eq!(told(0, 0, Bound::Nothing), None);
-        let down = Bound::NodeDown {
-            since: Nanos::from_secs(8),
-        };
+        let down = Bound::NodeDown(Nanos::from_secs(8));
         for entries in [0, 5] {
             let (reason, text) = told(entries, 1, down).unwrap();
             assert_eq!(reason, Reason::Upstream);

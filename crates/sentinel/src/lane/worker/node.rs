@@ -238,14 +238,13 @@ impl Worker {
     /// What holds the next write back, the node's own reasons first.
     fn bound(&self, now: Nanos) -> Bound {
         if let Some(since) = self.down_since {
-            return Bound::NodeDown { since };
+            return Bound::NodeDown(since);
         }
         if self.breaks.is_closed() {
-            let state = self.breaks.state();
-            return Bound::Break { state };
+            return Bound::Break(self.breaks.state());
         }
         if let Some(cause) = self.hold() {
-            return Bound::Held { cause };
+            return Bound::Held(cause);
         }
         let unanswered = self.pool.oldest();
         match unanswered.map(|sent| sent.max(self.last_answer)) {
@@ -271,7 +270,7 @@ impl Worker {
     fn publish(&mut self, now: Nanos) {
         let bound = self.bound(now);
         self.bound_log.look(&bound, now);
-        let is_held = matches!(bound, Bound::NodeDown { .. } | Bound::NodeSilent { .. });
+        let is_held = matches!(bound, Bound::NodeDown(_) | Bound::NodeSilent { .. });
         let is_silent = |node| self.nodes.state(node).is_silent_for(SILENT, now);
         let is_answering = !is_held && self.pool.is_up() && !self.active.is_none_or(is_silent);
         self.shared.set_answering(is_answering);
