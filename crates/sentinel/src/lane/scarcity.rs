@@ -7,51 +7,37 @@
 
 use std::fmt;
 
-use control::Load;
+use control::{Load, Unit};
 use fairq::Backlog;
 
 use crate::upstream::BlockLimits;
 
-/// What the chain is short of.
+/// What the chain is short of: of transactions while blocks have room, of bytes where no further transaction fits into the
+/// blocks, of gas where these have room for bytes and leave transactions behind.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub enum Shortage {
-    /// Transactions: blocks have room.
-    #[default]
-    Transactions,
-    /// Bytes: no further transaction fits into the blocks.
-    Bytes {
-        /// Bytes of a transaction in recent blocks, in the mean.
-        mean_bytes: f64,
-        /// Bytes that a block may have.
-        of_block: u64,
-    },
-    /// Gas: blocks have room for bytes, and leave transactions behind.
-    Gas {
-        /// Bytes of a transaction in recent blocks, in the mean.
-        mean_bytes: f64,
-        /// Gas that a block may have.
-        of_block: u64,
-    },
+pub struct Shortage {
+    /// What it is.
+    pub unit: Unit,
+    /// Bytes of a transaction in recent blocks, in the mean.
+    mean_bytes: f64,
+    /// Bytes, or gas, that a block may have.
+    of_block: u64,
 }
 
 /// What a block holds.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Content {
-    /// Transactions.
-    pub(super) txs: usize,
-    /// Their bytes.
-    pub(super) bytes: u64,
-    /// Those of them whose gas limits are known: of a Cosmos SDK, and sent by this proxy.
-    pub(super) gas_txs: usize,
-    /// The sum of these limits.
-    pub(super) gas: u64,
+    /// All of it; its gas is the sum of the limits that are known.
+    pub(super) load: Load,
+    /// Transactions whose gas limits are known: of a Cosmos SDK, and sent by this proxy.
+    pub(super) gas_txs: u64,
 }
 
 impl Content {
     /// The gas of those whose gas is known, and of one more.
     fn gas_with_another(&self) -> f64 {
-        let mean = self.gas as f64 / self.gas_txs.max(1) as f64;
-        self.gas as f64 + mean
+        let gas = self.load.gas as f64;
+        gas + gas / self.gas_txs.max(1) as f64
     }
 }
 
@@ -63,7 +49,7 @@ pub(super) struct Scarcity {
     by_gas: Score,
     mean_bytes: f64,
     /// Transactions of the last block, until the mempool after it is known.
-    last_txs: Option<usize>,
+    last_txs: Option<u64>,
     /// Whether the mempool still held as many after the block.
     left_behind: bool,
     shortage: Shortage,
@@ -91,7 +77,7 @@ impl Score {
 impl Scarcity {
     /// A block. Empty ones say nothing.
     pub(super) fn block(&mut self, block: &Content, limits: Option<BlockLimits>) {
-        let Content { txs, bytes, .. } = *block;
+        let Load { txs, bytes, .. } = block.load;
         if txs == 0 {
             return;
         }
@@ -111,22 +97,20 @@ impl Scarcity {
         self.by_gas.note(!is_full && is_out_of_gas, 1);
         self.last_txs = Some(txs);
         self.left_behind = false;
-        let mean_bytes = self.mean_bytes.max(LEAST_BYTES);
-        self.shortage = match (self.by_bytes.holds, self.by_gas.holds, limits.gas) {
-            (true, ..) => Shortage::Bytes {
-                mean_bytes,
-                of_block: limits.bytes,
-            },
-            (false, true, Some(of_block)) => Shortage::Gas {
-                mean_bytes,
-                of_block,
-            },
-            _ => Shortage::Transactions,
+        let (unit, of_block) = match (self.by_bytes.holds, self.by_gas.holds, limits.gas) {
+            (true, ..) => (Unit::Bytes, limits.bytes),
+            (false, true, Some(gas)) => (Unit::Gas, gas),
+            _ => (Unit::Transactions, 0),
+        };
+        self.shortage = Shortage {
+            unit,
+            mean_bytes: self.mean_bytes.max(LEAST_BYTES),
+            of_block,
         };
     }
 
     /// The mempool holds so many transactions.
-    pub(super) fn mempool(&mut self, txs: usize) {
+    pub(super) fn mempool(&mut self, txs: u64) {
         if let Some(last) = self.last_txs.take() {
             self.left_behind = txs >= last;
         }
@@ -142,12 +126,12 @@ impl Shortage {
     /// transactions are scarce. `bytes` are its own, in units of [`BYTES_PER_UNIT`]. `gas` is the limit that it names,
     /// which nobody has verified: more than a block has is no more than all of it, and none is not said.
     pub(super) fn price(self, bytes: u32, gas: impl FnOnce() -> Option<u64>) -> u32 {
-        let price = match self {
-            Self::Transactions => QUANTUM,
-            Self::Bytes { .. } => bytes,
-            Self::Gas { of_block, .. } => match gas() {
+        let price = match self.unit {
+            Unit::Transactions => QUANTUM,
+            Unit::Bytes => bytes,
+            Unit::Gas => match gas() {
                 None | Some(0) => bytes,
-                Some(gas) => saturating(gas.min(of_block).div_ceil(GAS_PER_UNIT)),
+                Some(gas) => saturating(gas.min(self.of_block).div_ceil(GAS_PER_UNIT)),
             },
         };
         price.max(1)
@@ -161,23 +145,20 @@ impl Shortage {
 
     /// How many transactions of common size a backlog of so many entries and units comes to.
     pub(super) fn transactions(self, entries: usize, units: u64) -> f64 {
-        match self {
-            Self::Transactions => entries as f64,
-            Self::Bytes { mean_bytes, .. } | Self::Gas { mean_bytes, .. } => {
-                units as f64 * f64::from(BYTES_PER_UNIT) / mean_bytes
-            }
+        match self.unit {
+            Unit::Transactions => entries as f64,
+            Unit::Bytes | Unit::Gas => units as f64 * f64::from(BYTES_PER_UNIT) / self.mean_bytes,
         }
     }
 }
 
 impl fmt::Display for Shortage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Transactions => f.write_str("transactions: blocks have room for bytes and gas"),
-            Self::Bytes { of_block, .. } => {
-                write!(f, "bytes: blocks are full (block.max_bytes is {of_block})")
-            }
-            Self::Gas { of_block, .. } => write!(
+        let of_block = self.of_block;
+        match self.unit {
+            Unit::Transactions => f.write_str("transactions: blocks have room for bytes and gas"),
+            Unit::Bytes => write!(f, "bytes: blocks are full (block.max_bytes is {of_block})"),
+            Unit::Gas => write!(
                 f,
                 "gas: blocks are full (block.max_gas is {of_block}); by bytes where a transaction does not \
                  say its gas"
@@ -233,59 +214,55 @@ mod tests {
         gas: Some(10_000_000),
     });
 
-    /// The first word of what the operator is told.
-    fn name(shortage: Shortage) -> String {
-        shortage.to_string().split(':').next().unwrap().to_owned()
+    fn content(txs: u64, bytes: u64) -> Content {
+        with_gas(txs, bytes, (0, 0))
     }
 
-    fn content(txs: usize, bytes: u64) -> Content {
-        Content {
-            txs,
-            bytes,
-            ..Content::default()
-        }
+    fn with_gas(txs: u64, bytes: u64, (gas_txs, gas): (u64, u64)) -> Content {
+        let load = Load { txs, bytes, gas };
+        Content { load, gas_txs }
     }
 
     #[test]
     fn sharing_73_blocks_without_room_for_another_transaction_are_short_of_bytes() {
         let mut scarcity = Scarcity::default();
         scarcity.block(&content(5_000, 1_250_000), LIMITS);
-        assert_eq!(scarcity.shortage(), Shortage::Transactions);
+        assert_eq!(scarcity.shortage().unit, Unit::Transactions);
         // Five of 750 kB leave room for no sixth. While two such blocks were waited for, the window was as many small
         // transactions as there were large ones in a block: 1,000 small ones a second waited for the next one, 0.8 s.
         scarcity.block(&content(5, 3_750_000), LIMITS);
-        assert_eq!(name(scarcity.shortage()), "bytes");
+        assert_eq!(scarcity.shortage().unit, Unit::Bytes);
         // Blocks that nobody fills say nothing, and one that has room not enough.
         scarcity.block(&content(0, 0), LIMITS);
         scarcity.block(&content(2, 1_500), LIMITS);
-        assert_eq!(name(scarcity.shortage()), "bytes");
+        assert_eq!(scarcity.shortage().unit, Unit::Bytes);
         scarcity.block(&content(2, 1_500), LIMITS);
-        assert_eq!(scarcity.shortage(), Shortage::Transactions);
+        assert_eq!(scarcity.shortage().unit, Unit::Transactions);
         // Without parameters of the node nothing is assumed but the largest block there is.
         for _ in 0..9 {
             scarcity.block(&content(5, 3_750_000), None);
         }
-        assert_eq!(scarcity.shortage(), Shortage::Transactions);
+        assert_eq!(scarcity.shortage().unit, Unit::Transactions);
     }
 
     #[test]
     fn sharing_73_blocks_that_leave_transactions_behind_are_short_of_gas() {
-        let run = |left: usize, limits: Option<BlockLimits>| {
+        let run = |left: u64, limits: Option<BlockLimits>| {
             let mut scarcity = Scarcity::default();
             for _ in 0..4 {
                 scarcity.block(&content(100, 30_000), limits);
                 scarcity.mempool(left);
                 scarcity.mempool(0);
             }
-            name(scarcity.shortage())
+            scarcity.shortage().unit
         };
-        assert_eq!(run(400, LIMITS), "gas");
-        assert_eq!(run(20, LIMITS), "transactions");
+        assert_eq!(run(400, LIMITS), Unit::Gas);
+        assert_eq!(run(20, LIMITS), Unit::Transactions);
         let without_gas = LIMITS.map(|limits| BlockLimits {
             gas: None,
             ..limits
         });
-        assert_eq!(run(400, without_gas), "transactions");
+        assert_eq!(run(400, without_gas), Unit::Transactions);
     }
 
     /// A window of two blocks' worth leaves less than a block behind in the mempool.
@@ -293,30 +270,27 @@ mod tests {
     fn account_82_blocks_full_of_known_gas_are_short_of_it_though_nothing_is_left_behind() {
         let run = |gas: u64| {
             let mut scarcity = Scarcity::default();
-            let block = Content {
-                gas_txs: 80,
-                gas,
-                ..content(100, 30_000)
-            };
+            let block = with_gas(100, 30_000, (80, gas));
             for _ in 0..4 {
                 scarcity.block(&block, LIMITS);
                 scarcity.mempool(40);
             }
             scarcity.shortage()
         };
-        assert_eq!(name(run(9_900_000)), "gas");
-        assert_eq!(name(run(9_000_000)), "transactions");
+        assert_eq!(run(9_900_000).unit, Unit::Gas);
+        assert_eq!(run(9_000_000).unit, Unit::Transactions);
         // A transaction costs what it may use, and its bytes where it does not say.
         let gas = run(9_900_000);
         assert_eq!(gas.price(5, || Some(100_000)), 10);
         assert_eq!(gas.price(5, || None), 5);
-        assert_eq!(Shortage::Transactions.price(5, || Some(1)), QUANTUM);
+        assert_eq!(Shortage::default().price(5, || Some(1)), QUANTUM);
     }
 
     /// At 2b52556 a gas limit of 2^63 was a price of 2^32, and the queue was busy with it for seconds.
     #[test]
     fn account_83_no_transaction_costs_more_than_a_block() {
-        let of_block = |of_block: u64| Shortage::Gas {
+        let of_block = |of_block| Shortage {
+            unit: Unit::Gas,
             mean_bytes: 200.0,
             of_block,
         };
@@ -330,11 +304,7 @@ mod tests {
         assert_eq!(of_block(1).price(5, || Some(u64::MAX)), 1);
         // Without a bound on the gas of a block (-1, or 0) nothing is short of it, whatever a block holds.
         let mut scarcity = Scarcity::default();
-        let block = Content {
-            gas_txs: 100,
-            gas: u64::MAX,
-            ..content(100, 30_000)
-        };
+        let block = with_gas(100, 30_000, (100, u64::MAX));
         for _ in 0..4 {
             let limits = BlockLimits {
                 gas: None,
@@ -343,26 +313,23 @@ mod tests {
             scarcity.block(&block, Some(limits));
             scarcity.mempool(400);
         }
-        assert_eq!(scarcity.shortage(), Shortage::Transactions);
+        assert_eq!(scarcity.shortage().unit, Unit::Transactions);
     }
 
     /// At 2b52556 what had no bytes, or named no gas, cost nothing: its flow's turn did not end.
     #[test]
     fn account_84_nothing_is_free() {
-        let (mean_bytes, of_block) = (200.0, 10_000_000);
-        let bytes = Shortage::Bytes {
-            mean_bytes,
-            of_block,
-        };
-        let gas = Shortage::Gas {
-            mean_bytes,
-            of_block,
-        };
-        for shortage in [Shortage::Transactions, bytes, gas] {
+        let shortages = Unit::ALL.map(|unit| Shortage {
+            unit,
+            mean_bytes: 200.0,
+            of_block: 10_000_000,
+        });
+        for shortage in shortages {
             for named in [None, Some(0), Some(1)] {
                 assert!(shortage.price(0, || named) >= 1, "{shortage:?} {named:?}");
             }
         }
+        let [_, _, gas] = shortages;
         // No gas is not said, and costs the bytes.
         assert_eq!((gas.price(9, || Some(0)), gas.price(9, || Some(1))), (9, 1));
         assert_eq!([0, 1, 64, 65].map(units), [1, 1, 1, 2]);

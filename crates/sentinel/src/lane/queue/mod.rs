@@ -224,10 +224,9 @@ impl WriteQueue {
     pub(super) fn note_block(&mut self, block: &Content, limits: Option<BlockLimits>) -> Unit {
         self.scarcity.block(block, limits);
         self.places.block();
-        match self.scarcity.shortage() {
-            Shortage::Bytes { .. } => Unit::Bytes,
-            Shortage::Gas { .. } if block.gas_txs == block.txs => Unit::Gas,
-            Shortage::Gas { .. } | Shortage::Transactions => Unit::Transactions,
+        match self.scarcity.shortage().unit {
+            Unit::Gas if block.gas_txs != block.load.txs => Unit::Transactions,
+            unit => unit,
         }
     }
 
@@ -238,7 +237,7 @@ impl WriteQueue {
 
     /// The depth of that node's mempool.
     pub(super) fn note_mempool(&mut self, txs: usize) {
-        self.scarcity.mempool(txs);
+        self.scarcity.mempool(txs as u64);
     }
 
     /// Writes that wait for nothing but their turn.

@@ -21,6 +21,15 @@ fn job_of(client: ClientKey, ledger: &Ledger, bytes: usize, tx: usize) -> Option
     Some(job)
 }
 
+/// A block whose gas is not known.
+fn content(txs: u64, bytes: u64) -> Content {
+    let gas = 0;
+    Content {
+        load: control::Load { txs, bytes, gas },
+        gas_txs: 0,
+    }
+}
+
 #[test]
 fn sharing_62_small_clients_get_in_whatever_an_elephant_holds() {
     let mut config = Config::default();
@@ -67,12 +76,7 @@ fn sharing_73_shares_are_counted_in_what_the_chain_is_short_of() {
             } else {
                 (2_000, 200_000)
             };
-            let content = Content {
-                txs,
-                bytes,
-                ..Content::default()
-            };
-            queue.note_block(&content, limits);
+            queue.note_block(&content(txs, bytes), limits);
         }
         let add = |queue: &mut WriteQueue, client, tx| {
             let job = job_of(client, &ledger, 600, tx).unwrap();
@@ -168,11 +172,8 @@ fn sharing_53_who_asks_for_little_is_counted_in_what_the_chain_is_short_of() {
                 queue.admit(job, Nanos::ZERO).unwrap();
             }
         };
-        let content = Content {
-            txs: 400,
-            bytes: if is_full { 20 << 20 } else { 400 * 60_000 / 10 },
-            ..Content::default()
-        };
+        let bytes = if is_full { 20 << 20 } else { 400 * 60_000 / 10 };
+        let content = content(400, bytes);
         // Both had something of the places before, the elephant most of it.
         add(&mut queue, elephant, (40, 60_000));
         for _ in 0..2 {
@@ -339,11 +340,7 @@ fn short_of_bytes(ledger_bytes: usize) -> (WriteQueue, Ledger) {
     config.fair.queue_timeout = Duration::from_hours(1);
     config.buffer.bytes = ledger_bytes;
     let mut queue = WriteQueue::new(&config, [1, 2]).unwrap();
-    let content = Content {
-        txs: 5,
-        bytes: 3_750_000,
-        ..Content::default()
-    };
+    let content = content(5, 3_750_000);
     let limits = Some(BlockLimits {
         bytes: 4 << 20,
         gas: None,

@@ -85,10 +85,8 @@ impl Worker {
             gas: committed.ours.gas,
         };
         let content = Content {
-            txs: block.hashes.len(),
-            bytes: block.bytes,
+            load: all,
             gas_txs: committed.gas_txs,
-            gas: committed.ours.gas,
         };
         let limits = self.nodes.state(node).block_limits;
         let unit = self.shared.lock().note_block(&content, limits);

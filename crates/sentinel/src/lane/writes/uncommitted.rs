@@ -122,7 +122,7 @@ pub(crate) struct Committed {
     /// Own transactions in it.
     pub(crate) ours: Load,
     /// Those of them whose gas is known.
-    pub(crate) gas_txs: usize,
+    pub(crate) gas_txs: u64,
     /// Own transactions that the node must have dropped: no longer counted.
     pub(crate) overtaken: Vec<TxHash>,
 }
@@ -194,7 +194,7 @@ impl Uncommitted {
         for sent in hashes.iter().filter_map(|hash| self.take(hash)) {
             latest = latest.max(Some(sent.era));
             committed.ours = committed.ours + sent.load();
-            committed.gas_txs += usize::from(sent.gas.is_some());
+            committed.gas_txs += u64::from(sent.gas.is_some());
         }
         self.era += u32::from(!hashes.is_empty());
         if let Some(latest) = latest {
