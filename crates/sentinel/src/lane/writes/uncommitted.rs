@@ -1,11 +1,10 @@
 //! What was sent from here and is in no block yet, by hash.
 
 use std::collections::BTreeSet;
-use std::hash::BuildHasher as _;
 
 use control::Load;
-use hashbrown::{DefaultHashBuilder, HashTable};
-use slab::Slab;
+use hashbrown::DefaultHashBuilder;
+use indexmap::IndexMap;
 
 use super::state::WriteId;
 use crate::lane::job::{Job, TxHash};
@@ -16,7 +15,9 @@ use crate::lane::job::{Job, TxHash};
 /// all of its mempool. Of very many the oldest are forgotten, as a node may show no blocks at all.
 #[derive(Debug, Default)]
 pub(super) struct Uncommitted {
-    transactions: Transactions,
+    /// An index and a list, as most of what is looked for is new: a table of whole entries misses the processor's caches.
+    /// The hasher mixes a secret of its own into each hash: clients choose transactions.
+    transactions: IndexMap<TxHash, Known, DefaultHashBuilder>,
     /// Further writes of the same transactions.
     others: BTreeSet<(TxHash, WriteId)>,
     /// Transactions that were added.
@@ -30,16 +31,6 @@ pub(super) struct Uncommitted {
     /// Blocks with transactions seen so far: those that are noted between two blocks have one era.
     era: u32,
     load: Load,
-}
-
-/// Transactions by hash. The index is small, as most of what it finds is new: a table of whole entries misses the
-/// processor's caches.
-#[derive(Debug, Default)]
-struct Transactions {
-    index: HashTable<u32>,
-    known: Slab<(TxHash, Known)>,
-    /// Mixes a secret of its own into each hash: clients choose transactions.
-    hasher: DefaultHashBuilder,
 }
 
 /// What is known of one transaction.
@@ -56,48 +47,6 @@ struct Sent {
     era: u32,
     bytes: u32,
     gas: Option<u64>,
-}
-
-impl Transactions {
-    fn find(&self, hash: &TxHash) -> Option<usize> {
-        let is_of_hash = |place: &u32| self.known[*place as usize].0 == *hash;
-        let place = self.index.find(self.hasher.hash_one(hash), is_of_hash)?;
-        Some(*place as usize)
-    }
-
-    fn get(&self, hash: &TxHash) -> Option<&Known> {
-        self.find(hash).map(|place| &self.known[place].1)
-    }
-
-    fn get_mut(&mut self, hash: &TxHash) -> Option<&mut Known> {
-        self.find(hash).map(|place| &mut self.known[place].1)
-    }
-
-    /// What is known of one; nothing if it is new.
-    fn entry(&mut self, hash: TxHash) -> &mut Known {
-        let place = match self.find(&hash) {
-            Some(place) => place,
-            None => self.insert(hash),
-        };
-        &mut self.known[place].1
-    }
-
-    fn insert(&mut self, hash: TxHash) -> usize {
-        let place = self.known.insert((hash, Known::default()));
-        let number = u32::try_from(place).expect("memory has no room for so many");
-        let hash_of = |place: &u32| self.hasher.hash_one(self.known[*place as usize].0);
-        (self.index).insert_unique(self.hasher.hash_one(hash), number, hash_of);
-        place
-    }
-
-    fn remove(&mut self, hash: &TxHash) {
-        let is_of_hash = |place: &u32| self.known[*place as usize].0 == *hash;
-        let found = (self.index).find_entry(self.hasher.hash_one(hash), is_of_hash);
-        if let Ok(found) = found {
-            let (place, _) = found.remove();
-            self.known.remove(place as usize);
-        }
-    }
 }
 
 impl Sent {
@@ -131,7 +80,7 @@ impl Uncommitted {
     /// The node was offered a write of this transaction; with `job`, it has it, or may have it. Whether it is the first
     /// of those that have not ended.
     pub(super) fn offered(&mut self, hash: TxHash, write: WriteId, job: Option<&Job>) -> bool {
-        let known = self.transactions.entry(hash);
+        let known = self.transactions.entry(hash).or_default();
         let is_first = *known.first.get_or_insert(write) == write;
         if !is_first {
             self.others.insert((hash, write));
@@ -161,7 +110,7 @@ impl Uncommitted {
                 self.others.remove(&(*hash, one));
             }
             if known.is_over() {
-                self.transactions.remove(hash);
+                self.transactions.swap_remove(hash);
             }
         }
     }
@@ -181,7 +130,7 @@ impl Uncommitted {
         let known = self.transactions.get_mut(hash)?;
         let sent = known.sent.take();
         if known.is_over() {
-            self.transactions.remove(hash);
+            self.transactions.swap_remove(hash);
         }
         self.load = self.load.less(sent?.load());
         sent
@@ -238,8 +187,8 @@ impl Uncommitted {
     }
 
     fn sent(&self) -> impl Iterator<Item = (&TxHash, &Sent)> {
-        let all = self.transactions.known.iter();
-        all.filter_map(|(_, (hash, known))| Some((hash, known.sent.as_ref()?)))
+        let all = self.transactions.iter();
+        all.filter_map(|(hash, known)| Some((hash, known.sent.as_ref()?)))
     }
 
     fn take_all(&mut self, is_over: impl Fn(&Sent) -> bool) -> Vec<TxHash> {
@@ -313,7 +262,7 @@ mod tests {
         assert_eq!(uncommitted.block(&[two]).ours, load(0, 0));
         uncommitted.remove(&one);
         assert_eq!(uncommitted.load(), load(0, 0));
-        assert_eq!(uncommitted.transactions.index.len(), 0);
+        assert_eq!(uncommitted.transactions.len(), 0);
     }
 
     /// Before, a node that shows no blocks got 131,072 writes and then none for ever.
