@@ -318,7 +318,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_line_says_who_asked_what_and_how_it_ended() {
-        let (disk, metrics) = (Disk::default(), Metrics::new());
+        let (disk, metrics) = (Disk::default(), Metrics::default());
         let log = to_disk(&disk, 1, &metrics);
         let seen = Seen::new(head("x-request-id", b"a\"\n1"));
         log.tell(ended(Some(&seen)), OutcomeLabel::Forwarded.name(), None);
@@ -348,7 +348,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_disk_that_takes_nothing_costs_lines_and_no_request() {
-        let (disk, metrics) = (Disk::default(), Metrics::new());
+        let (disk, metrics) = (Disk::default(), Metrics::default());
         let log = to_disk(&disk, 1, &metrics);
         let (tell, told) = channel();
         let closed = disk.gate.lock();
@@ -379,7 +379,7 @@ mod tests {
 
     #[tokio::test]
     async fn one_in_so_many_requests_has_a_line() {
-        let (disk, metrics) = (Disk::default(), Metrics::new());
+        let (disk, metrics) = (Disk::default(), Metrics::default());
         let log = to_disk(&disk, 10, &metrics);
         for _ in 0..95 {
             log.tell(ended(None), OutcomeLabel::Forwarded.name(), None);

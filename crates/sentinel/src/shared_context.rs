@@ -54,7 +54,7 @@ impl SharedContext {
         let seed = seed();
         let budget = Budget::new(&config, seed);
         let (config, clock) = (Live::new(config), Clock::start());
-        let metrics = Arc::new(Metrics::new());
+        let metrics = Arc::new(Metrics::default());
         Self {
             shadow: Shadow::new(&config, clock, (&metrics, seed), &stop),
             ledger: budget.ledger(),

@@ -74,7 +74,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn acknowledged_68_a_watch_that_ends_begins_anew_without_spinning() {
         for name in RestartedTask::ALL {
-            let (metrics, shutdown) = (Arc::new(Metrics::new()), CancellationToken::new());
+            let (metrics, shutdown) = (Arc::new(Metrics::default()), CancellationToken::new());
             let begun = Arc::new(AtomicUsize::new(0));
             let run = || {
                 let number = begun.fetch_add(1, Ordering::Relaxed);

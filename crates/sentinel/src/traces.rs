@@ -294,7 +294,7 @@ mod tests {
     /// What became of three requests: one within a client's trace, one refused, one whose beginning is not known. Spans that
     /// were lost, and what the collector was sent.
     async fn exported(answers: &'static [&'static str]) -> (u64, Vec<(String, Value)>) {
-        let metrics = Metrics::new();
+        let metrics = Metrics::default();
         let (address, served) = collector(answers);
         let queue = queue(&address, &Trust::native(), &metrics.access_lost[1]).unwrap();
         let log = AccessLog::new(vec![queue], 1);
@@ -391,7 +391,7 @@ mod tests {
         let wrong = queue(
             "http://[collector",
             &Trust::native(),
-            &Metrics::new().access_lost[1],
+            &Metrics::default().access_lost[1],
         );
         assert!(wrong.is_err());
     }

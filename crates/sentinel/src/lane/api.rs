@@ -245,15 +245,15 @@ mod tests {
         let (lane, _worker) = lane(&shared_context, nodes, events).unwrap();
         // Until the node has answered there is no promise to make either.
         assert!(!is_answered(&lane));
-        lane.shared.set_answering(true);
+        lane.shared.status.lock().answering = true;
         assert!(is_answered(&lane));
-        lane.shared.set_answering(false);
+        lane.shared.status.lock().answering = false;
         assert!(!is_answered(&lane));
     }
 
     #[test]
     fn acknowledged_66_every_end_has_a_metric_and_a_place_in_the_account() {
-        let metrics = Arc::new(Metrics::new());
+        let metrics = Arc::new(Metrics::default());
         let acknowledged = Acknowledged::new(Arc::clone(&metrics), Clock::start());
         let refused = |reason| WriteAnswer::Refused(Refusal::new(reason, "no"));
         let member = |text: &'static str| WriteAnswer::Member(text.into());

@@ -21,7 +21,6 @@ mod worker;
 mod writes;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use bytes::Bytes;
 use control::Bound;
@@ -113,7 +112,7 @@ impl Lane {
         // While the node answers nothing the write waits for its answer, as it would at the node.
         let is_answered_now = async_ack == AsyncAck::Buffered
             && job.method == BroadcastMethod::Async
-            && self.shared.is_answering();
+            && self.shared.status.lock().answering;
         let acknowledged = is_answered_now.then(|| {
             let acknowledged = Recipient::Acknowledged(Arc::clone(&self.acknowledged));
             let waiting = std::mem::replace(&mut job.recipient, acknowledged);
@@ -227,7 +226,7 @@ impl Lane {
 
     /// The node that takes the writes now, by its place in the list.
     pub fn node(&self) -> Option<usize> {
-        self.shared.node()
+        self.shared.status.lock().node
     }
 
     /// The state of the lane.
@@ -264,10 +263,6 @@ const TURNS: u64 = u64::MAX;
 struct Shared {
     queue: Mutex<WriteQueue>,
     status: Mutex<Status>,
-    /// The node that takes the writes; `usize::MAX` while there is none.
-    node: AtomicUsize,
-    /// Whether the node takes writes and answers: whoever is told that a write was taken may count on it.
-    is_answering: AtomicBool,
     /// Wakes the worker.
     wake: Notify,
     clock: Clock,
@@ -283,8 +278,6 @@ impl Shared {
         Self {
             queue: Mutex::new(queue),
             status: Mutex::new(status),
-            node: AtomicUsize::new(usize::MAX),
-            is_answering: AtomicBool::new(false),
             wake: Notify::new(),
             clock,
         }
@@ -294,23 +287,6 @@ impl Shared {
     /// sequence of complete operations.
     fn lock(&self) -> MutexGuard<'_, WriteQueue> {
         self.queue.lock()
-    }
-
-    fn node(&self) -> Option<usize> {
-        let node = self.node.load(Ordering::Relaxed);
-        (node != usize::MAX).then_some(node)
-    }
-
-    fn set_node(&self, node: usize) {
-        self.node.store(node, Ordering::Relaxed);
-    }
-
-    fn is_answering(&self) -> bool {
-        self.is_answering.load(Ordering::Relaxed)
-    }
-
-    fn set_answering(&self, is_answering: bool) {
-        self.is_answering.store(is_answering, Ordering::Relaxed);
     }
 
     /// Tells the front how fast its writes go out, and until when nothing does.

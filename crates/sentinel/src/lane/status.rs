@@ -17,6 +17,8 @@ use super::scarcity::Shortage;
 pub struct Status {
     /// The node that takes the writes, by its place in the list.
     pub node: Option<usize>,
+    /// Whether it takes writes and answers: whoever is told that a write was taken may count on it.
+    pub answering: bool,
     /// Whether the write connections are up.
     pub connected: bool,
     /// Write connections that are up.

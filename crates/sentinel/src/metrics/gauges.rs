@@ -8,7 +8,7 @@
 
 use std::sync::OnceLock;
 
-use control::Bound;
+use control::{Bound, BreakState};
 use pacing::Nanos;
 use prometheus_client::metrics::counter::{ConstCounter, Counter};
 use prometheus_client::metrics::family::Family;
@@ -18,7 +18,7 @@ use prometheus_client::registry::{Registry, Unit};
 use serde::Serialize;
 
 use super::labels::{MethodClass, OutcomeLabel, Transport};
-use super::{Labels, UPSTREAM_TIMES, family, metric, seconds};
+use super::{Labels, UPSTREAM_TIMES, metric, seconds};
 
 /// Defines [`Gauges`] and registers a metric for each of its fields: field and type, the metric's name, its unit if its
 /// name is to have one, and its help. A `u64` is a counter, which is never behind that of an earlier scrape.
@@ -42,6 +42,9 @@ macro_rules! gauges {
             /// What holds the next write back.
             #[serde(skip)]
             pub bound: Bound,
+            /// The state of the break controller.
+            #[serde(skip)]
+            pub state: BreakState,
             /// Write connections in use.
             pub upstream_open: usize,
             /// Write connections being made.
@@ -55,8 +58,7 @@ macro_rules! gauges {
                     let metric = gauges!(@metric $type self.$field);
                     gauges!(@register registry $name, $help, metric $(, $unit)?);
                 })*
-                self.register_connections(registry);
-                self.register_bound(registry);
+                self.register_families(registry);
             }
 
             /// These values; counters that are behind those of an earlier scrape have its values.
@@ -106,23 +108,38 @@ gauges! {
 }
 
 impl Gauges {
-    fn register_connections(&self, registry: &mut Registry) {
-        let states = ["open", "connecting"];
-        let help = "Write connections to nodes";
-        let gauges: [Gauge; _] = family(registry, "upstream_connections", help, "state", states);
-        let counts = [self.upstream_open, self.upstream_connecting];
-        for (gauge, count) in gauges.iter().zip(counts) {
-            gauge.set(count as i64);
-        }
+    fn register_families(&self, registry: &mut Registry) {
+        let about = (
+            "upstream_connections",
+            "Write connections to nodes",
+            "state",
+        );
+        let [open, connecting] = [self.upstream_open, self.upstream_connecting];
+        labelled(
+            registry,
+            about,
+            [("open", open), ("connecting", connecting)],
+        );
+        let about = ("bound", "1 for what holds the next write back", "bound");
+        let holds = |name: &&'static str| (*name, usize::from(*name == self.bound.name()));
+        labelled(registry, about, Bound::NAMES.iter().map(holds));
+        let help = "1 for the state of the break controller, 0 for the others";
+        let holds = |state: BreakState| (state.name(), usize::from(state == self.state));
+        let about = ("controller_state", help, "state");
+        labelled(registry, about, BreakState::ALL.map(holds));
     }
+}
 
-    fn register_bound(&self, registry: &mut Registry) {
-        let help = "1 for what holds the next write back";
-        let bounds: Family<Labels<1>, Gauge> = metric(registry, "bound", help);
-        for name in Bound::NAMES {
-            let gauge = bounds.get_or_create_owned(&[("bound", *name)]);
-            gauge.set(i64::from(*name == self.bound.name()));
-        }
+/// Registers a family of gauges, one for each value of its label.
+fn labelled(
+    registry: &mut Registry,
+    (name, help, label): (&str, &str, &'static str),
+    gauges: impl IntoIterator<Item = (&'static str, usize)>,
+) {
+    let family: Family<Labels<1>, Gauge> = metric(registry, name, help);
+    for (value, count) in gauges {
+        let gauge = family.get_or_create_owned(&[(label, value)]);
+        gauge.set(count as i64);
     }
 }
 

@@ -11,7 +11,7 @@ mod tests;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use control::{BreakCause, BreakState};
+use control::BreakCause;
 pub use gauges::Gauges;
 use gauges::{Requests, UpstreamTimes};
 pub use labels::{
@@ -115,9 +115,6 @@ metrics! { r; {
         // What was committed around it over what was to be expected without it, minus 1.
         metric(r, "pause_gain_ratio",
             "Gain in committed transactions of the last judged break, its time included; 0.05 is 5 % more");
-    controller: [Gauge; BreakState::ALL.len()] =
-        family(r, "controller_state", "1 for the state of the break controller, 0 for the others",
-            "state", BreakState::ALL.map(BreakState::name));
     committed: Counter =
         metric(r, "committed_txs", "Transactions in blocks, every height counted once");
     block_interval: Histogram =
@@ -147,13 +144,6 @@ pub struct Counted {
 }
 
 impl Metrics {
-    /// Everything at zero.
-    pub fn new() -> Self {
-        let metrics = Self::default();
-        metrics.controller(BreakState::Running);
-        metrics
-    }
-
     /// A request has come to its end.
     pub fn request(&self, transport: Transport, class: MethodClass, outcome: OutcomeLabel) {
         self.requests.count(transport, class, outcome);
@@ -170,13 +160,6 @@ impl Metrics {
     /// A node has answered.
     pub fn upstream_request(&self, class: MethodClass, took: Nanos) {
         self.upstream_requests.observe(class, took);
-    }
-
-    /// The break controller has changed its state.
-    pub fn controller(&self, state: BreakState) {
-        for other in BreakState::ALL {
-            self.controller[other as usize].set(i64::from(other == state));
-        }
     }
 
     /// A block was seen, `since_last` after the one before it.

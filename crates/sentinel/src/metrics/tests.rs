@@ -1,5 +1,7 @@
 use std::collections::BTreeMap;
 
+use control::BreakState;
+
 use super::*;
 
 /// Name with labels → value, read as strictly as Prometheus reads it.
@@ -59,9 +61,6 @@ fn everything_happens(metrics: &Metrics) {
     for cause in BreakCause::ALL {
         metrics.paused(cause);
     }
-    for state in BreakState::ALL {
-        metrics.controller(state);
-    }
     metrics.queue_wait(Nanos::from_secs(2));
     metrics.requeued.inc_by(2);
     metrics.paused_seconds.inc_by(1.5);
@@ -72,7 +71,7 @@ fn everything_happens(metrics: &Metrics) {
 
 #[test]
 fn metrics_54_the_number_of_series_is_bounded() {
-    let metrics = Metrics::new();
+    let metrics = Metrics::default();
     everything_happens(&metrics);
     let before = scrape(&metrics);
     for _ in 0..3 {
@@ -88,7 +87,7 @@ fn metrics_54_the_number_of_series_is_bounded() {
 
 #[test]
 fn classes_of_requests_that_never_came_are_not_printed() {
-    let metrics = Metrics::new();
+    let metrics = Metrics::default();
     let of_requests = |samples: &BTreeMap<String, f64>| {
         let by_class = |name: &&String| name.contains("method_class=");
         samples.keys().filter(by_class).count()
@@ -110,9 +109,10 @@ fn classes_of_requests_that_never_came_are_not_printed() {
 
 #[test]
 fn names_are_those_that_were_promised() {
-    let metrics = Metrics::new();
+    let metrics = Metrics::default();
     everything_happens(&metrics);
     let samples = parse(&metrics.render(&Gauges {
+        state: BreakState::Paused,
         queue_bytes: 7,
         fair_share: 995.0,
         client_evictions: 4,
@@ -167,7 +167,7 @@ fn names_are_those_that_were_promised() {
 
 #[test]
 fn counters_read_at_a_scrape_never_fall() {
-    let metrics = Metrics::new();
+    let metrics = Metrics::default();
     let evictions = |client_evictions| {
         let gauges = Gauges {
             client_evictions,

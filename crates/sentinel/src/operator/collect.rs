@@ -61,6 +61,7 @@ impl Operator {
             ws_slow_subscriptions: hub.slow,
             ws_dropped_events: hub.ended,
             bound: status.bound,
+            state: status.state,
             upstream_open: status.connections,
             upstream_connecting: status.connecting,
         }

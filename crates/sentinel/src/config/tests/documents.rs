@@ -60,7 +60,7 @@ fn the_manual_has_every_key_with_its_default_and_every_metric() {
             assert!(manual.contains(&format!("`--{flag}`")), "--{flag}");
         }
     }
-    let metrics = crate::metrics::Metrics::new();
+    let metrics = crate::metrics::Metrics::default();
     // What appears with its first event only.
     let class = MethodClass::Status;
     metrics.request(Transport::Post, class, OutcomeLabel::Forwarded);

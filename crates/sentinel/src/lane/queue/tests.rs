@@ -445,7 +445,7 @@ fn acknowledged_66_what_was_acknowledged_outlives_its_deadline_and_keeps_nobody_
     let config = Config::default();
     let ledger = Ledger::new(config.buffer.bytes);
     let mut queue = WriteQueue::new(&config, [1, 2]).unwrap();
-    let metrics = Arc::new(Metrics::new());
+    let metrics = Arc::new(Metrics::default());
     let acknowledged = Arc::new(Acknowledged::new(metrics, Clock::start()));
     let client = KeyScheme::default().key([192, 0, 2, 1].into());
     for number in 0..9 {

@@ -63,7 +63,7 @@ impl Worker {
             self.broke(reason, &under_way, ReconnectCause::Broken, now);
         }
         self.active = Some(next);
-        self.shared.set_node(next);
+        self.shared.status.lock().node = Some(next);
         self.pacer.node_changed(now);
         let url = self.nodes.endpoint(next).to_string();
         info!(node = next, url, "writes go to this node");
@@ -201,7 +201,6 @@ impl Worker {
         let state = self.breaks.state();
         if state != before {
             info!(state = state.name(), "break controller");
-            self.metrics.controller(state);
         }
     }
 
@@ -270,10 +269,9 @@ impl Worker {
         self.bound_log.look(&bound, now);
         let is_held = matches!(bound, Bound::NodeDown(_) | Bound::NodeSilent { .. });
         let is_silent = |node| self.nodes.state(node).is_silent_for(SILENT, now);
-        let is_answering = !is_held && self.pool.is_up() && !self.active.is_none_or(is_silent);
-        self.shared.set_answering(is_answering);
         let status = Status {
             node: self.active,
+            answering: !is_held && self.pool.is_up() && !self.active.is_none_or(is_silent),
             connected: self.pool.is_up(),
             connections: self.pool.in_use(),
             connecting: self.pool.opening(),

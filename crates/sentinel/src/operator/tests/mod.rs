@@ -140,7 +140,7 @@ async fn serve_pages() -> Served {
     let fake = Arc::new(Fake(Mutex::new(snapshot())));
     let shutdown = CancellationToken::new();
     let inspect = Arc::clone(&fake) as Arc<dyn Inspect>;
-    let metrics = Arc::new(Metrics::new());
+    let metrics = Arc::new(Metrics::default());
     tokio::spawn(serve(listener, metrics, inspect, shutdown.clone()));
     Served {
         address,
