@@ -49,7 +49,7 @@ pub use self::{
     queue::{
         Age, Backlog, FairQueue, Item, Popped, PushError, Pushed, QueueLimits, Refusal, Weight,
     },
-    table::{ClientTable, Entry, Neutral, SlotId, TableCounters, TableLimits},
+    table::{ClientTable, Entry, Neutral, SlotId, TableLimits},
 };
 
 /// Why a setting or a text is not legal.

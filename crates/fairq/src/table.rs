@@ -80,15 +80,6 @@ pub struct Entry<'a, S> {
     pub state: &'a mut S,
 }
 
-/// What has happened since the table was made.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct TableCounters {
-    /// Clients with a state of their own now.
-    pub entries: usize,
-    /// States that were forgotten for others.
-    pub evictions: u64,
-}
-
 impl<S: Neutral> ClientTable<S> {
     /// What one client takes at most: its state, its key, and its part of the index, which is up to
     /// 16/7 places of a number and a byte.
@@ -150,12 +141,14 @@ impl<S: Neutral> ClientTable<S> {
         }
     }
 
-    /// What has happened so far.
-    pub fn counters(&self) -> TableCounters {
-        TableCounters {
-            entries: self.slots.len(),
-            evictions: self.evictions,
-        }
+    /// Clients with a state of their own now.
+    pub const fn entries(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// States that were forgotten for others.
+    pub const fn evictions(&self) -> u64 {
+        self.evictions
     }
 
     fn find(&self, key: &ClientKey) -> Option<u32> {
@@ -307,7 +300,7 @@ mod tests {
             assert_eq!(table.get_mut(id).unwrap().waiting, n);
             assert_eq!(table.peek(&client(n)).unwrap().waiting, n);
         }
-        assert_eq!(table.counters().entries, 10);
+        assert_eq!(table.entries(), 10);
     }
 
     #[test]
@@ -321,7 +314,7 @@ mod tests {
         newcomer.state.connections += 1;
         let id = newcomer.id;
         assert_eq!(table.get_mut(id).unwrap().connections, 1);
-        assert_eq!(table.counters().evictions, 0);
+        assert_eq!(table.evictions(), 0);
         // The same newcomer comes to the same shared state.
         assert_eq!(table.entry(client(9), Nanos::ZERO).id, id);
         assert!((0..4).all(|n| table.peek(&client(n)).is_some()));
@@ -363,7 +356,7 @@ mod tests {
         assert!(table.peek(&client(0)).is_none());
         table.entry(client(11), Nanos::ZERO);
         assert!(table.get_mut(gone).is_none());
-        assert_eq!(table.counters().evictions, 4);
+        assert_eq!(table.evictions(), 4);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Blocks, and who waits for them: `broadcast_tx_commit` calls, any number of which one follower serves, and a node that
 //! takes over, which reads what nodes made known while another one took the writes.
 
+use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,7 +25,6 @@ pub(super) struct Commits {
     waiting: HashMap<TxHash, Vec<Waiter>>,
     /// When each call ends, in order: all wait equally long.
     deadlines: VecDeque<(Nanos, TxHash)>,
-    count: usize,
     budget: Budget,
     /// Places in all, and what each that is taken has a clone of.
     capacity: usize,
@@ -87,7 +87,6 @@ impl Commits {
         Self {
             waiting: HashMap::new(),
             deadlines: VecDeque::new(),
-            count: 0,
             budget,
             capacity,
             taken: Arc::new(()),
@@ -119,8 +118,8 @@ impl Commits {
         Ok(())
     }
 
-    pub(super) const fn len(&self) -> usize {
-        self.count
+    pub(super) fn len(&self) -> usize {
+        self.waiting.values().map(Vec::len).sum()
     }
 
     /// Whether no call waits and no answer is on its way.
@@ -143,7 +142,6 @@ impl Commits {
                 check,
                 deadline,
             });
-            self.count += 1;
             let place = self.place(&hash, sent);
             self.due.extend(place.map(|place| (place, hash)));
         }
@@ -190,12 +188,7 @@ impl Commits {
                 observed: block.observed,
                 places: (block.hashes.iter().copied()).zip(0..).collect(),
             });
-            let hashes = |early: &VecDeque<EarlyBlock>| -> usize {
-                early.iter().map(|block| block.places.len()).sum()
-            };
-            while self.early.len() > EARLY || hashes(&self.early) > EARLY_HASHES {
-                self.early.pop_front();
-            }
+            forget_oldest(&mut self.early, |block| block.places.len());
         }
     }
 
@@ -234,9 +227,7 @@ impl Commits {
     }
 
     fn take(&mut self, hash: &TxHash) -> Vec<Waiter> {
-        let waiters = self.waiting.remove(hash).unwrap_or_default();
-        self.count -= waiters.len();
-        waiters
+        self.waiting.remove(hash).unwrap_or_default()
     }
 
     /// Waits until the answers of a block are delivered; never ends if none are on their way.
@@ -255,14 +246,14 @@ impl Commits {
             && deadline <= now
         {
             self.deadlines.pop_front();
-            let (over, waiting): (Vec<_>, Vec<_>) =
-                (self.take(&hash).into_iter()).partition(|waiter| waiter.deadline <= now);
-            for waiter in over {
-                waiter.deliver(answer::commit_timed_out(&hash));
-            }
-            if !waiting.is_empty() {
-                self.count += waiting.len();
-                self.waiting.insert(hash, waiting);
+            if let Entry::Occupied(mut waiting) = self.waiting.entry(hash) {
+                let is_over = |waiter: &mut Waiter| waiter.deadline <= now;
+                for waiter in waiting.get_mut().extract_if(.., is_over) {
+                    waiter.deliver(answer::commit_timed_out(&hash));
+                }
+                if waiting.get().is_empty() {
+                    waiting.remove();
+                }
             }
         }
     }
@@ -308,46 +299,40 @@ const MOST_ALONE: usize = 8;
 /// Blocks that a node is asked about at once, over a connection each. Calls of others wait, and are asked about together.
 const MOST_ANSWERING: usize = 16;
 
-/// Early blocks that are kept, and transactions of them: as many as a node makes while it owes an answer (for at most
-/// `upstream.timeout`, then its connection is given up), some 5 MB.
-const EARLY: usize = 256;
-const EARLY_HASHES: usize = 1 << 17;
-
-/// Blocks of passive nodes, the oldest first, and whose they are. When such a node takes over, they tell
-/// what the one before it has committed, which is not to be offered again.
-#[derive(Debug, Default)]
-pub(super) struct PassiveBlocks {
-    blocks: VecDeque<(usize, FollowedBlock)>,
-    hashes: usize,
+/// Forgets the oldest of the blocks that are kept, if they are too many or have too many transactions.
+fn forget_oldest<B>(blocks: &mut VecDeque<B>, txs: impl Fn(&B) -> usize) {
+    while blocks.len() > BLOCKS || blocks.iter().map(&txs).sum::<usize>() > HASHES {
+        blocks.pop_front();
+    }
 }
 
-/// Transactions of the blocks that are kept: what some minutes bring, in 32 bytes each.
+/// Transactions of the blocks that are kept, some 5 MB: what some minutes bring, and more than a node brings while it owes
+/// an answer (for at most `upstream.timeout`, then its connection is given up).
 const HASHES: usize = 1 << 17;
 /// Blocks that are kept, for chains whose blocks are empty.
 const BLOCKS: usize = 256;
 
+/// Blocks of passive nodes, the oldest first, and whose they are. When such a node takes over, they tell
+/// what the one before it has committed, which is not to be offered again.
+#[derive(Debug, Default)]
+pub(super) struct PassiveBlocks(VecDeque<(usize, FollowedBlock)>);
+
 impl PassiveBlocks {
     /// A passive node made this block known.
     pub(super) fn note(&mut self, node: usize, block: FollowedBlock) {
-        self.hashes += block.hashes.len();
-        self.blocks.push_back((node, block));
-        while (self.hashes > HASHES || self.blocks.len() > BLOCKS)
-            && let Some((_, oldest)) = self.blocks.pop_front()
-        {
-            self.hashes -= oldest.hashes.len();
-        }
+        self.0.push_back((node, block));
+        forget_oldest(&mut self.0, |(_, block)| block.hashes.len());
     }
 
     /// The height of the highest; 0 without any.
     pub(super) fn height(&self) -> u64 {
-        let heights = self.blocks.iter().map(|(_, block)| block.height);
+        let heights = self.0.iter().map(|(_, block)| block.height);
         heights.max().unwrap_or(0)
     }
 
     /// Takes all of them.
     pub(super) fn take(&mut self) -> VecDeque<(usize, FollowedBlock)> {
-        self.hashes = 0;
-        std::mem::take(&mut self.blocks)
+        std::mem::take(&mut self.0)
     }
 }
 

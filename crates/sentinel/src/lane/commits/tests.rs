@@ -186,10 +186,10 @@ fn acknowledged_67_a_block_that_comes_before_the_answer_is_found() {
     // Everything older is answered: the block is forgotten.
     commits.block(&block(20), 2, Some(at(21)));
     assert_eq!(commits.early.len(), 0);
-    for height in 30..40 + EARLY as u64 {
+    for height in 30..40 + BLOCKS as u64 {
         commits.block(&block(height), 2, Some(at(1)));
     }
-    assert_eq!(commits.early.len(), EARLY);
+    assert_eq!(commits.early.len(), BLOCKS);
     // Those of large blocks have another bound.
     let large = |number: usize| {
         let mut hash = [1; 32];
@@ -197,7 +197,7 @@ fn acknowledged_67_a_block_that_comes_before_the_answer_is_found() {
         hash
     };
     let large = FollowedBlock {
-        hashes: (1..EARLY_HASHES).map(large).collect(),
+        hashes: (1..HASHES).map(large).collect(),
         ..block(1_000)
     };
     commits.block(&large, 2, Some(at(1)));

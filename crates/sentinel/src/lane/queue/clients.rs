@@ -148,10 +148,10 @@ impl Places {
 
 impl WriteQueue {
     /// Whether a session of this client may go on reading: its queue is not full, and what it
-    /// reads now would be served in time.
+    /// reads now would be served in half of the time that a write may wait.
     pub(in crate::lane) fn has_room(&self, client: ClientKey, now: Nanos) -> bool {
-        self.queue.backlog(&client).entries < self.queue_per_client
-            && self.wait(client, now) <= self.comfortable
+        self.queue.backlog(&client).entries < self.queue.limits().per_client
+            && self.wait(client, now).saturating_mul(2) <= self.timeout
     }
 
     /// What to wait on until a client has room.
@@ -163,9 +163,10 @@ impl WriteQueue {
     /// queue those for which nobody was woken before. So a full queue that becomes empty wakes as many as it has places.
     pub(super) fn offer_room(&self, client: ClientKey) {
         if let Some(room) = self.rooms.get(&client) {
+            let most = self.queue.limits().per_client;
             match self.queue.backlog(&client).entries {
-                0 => wake(room, self.queue_per_client.div_ceil(2)),
-                entries if entries <= self.queue_per_client / 2 => wake(room, 1),
+                0 => wake(room, most.div_ceil(2)),
+                entries if entries <= most / 2 => wake(room, 1),
                 _ => {}
             }
         }
@@ -177,7 +178,8 @@ impl WriteQueue {
         rooms.retain(|client, room| {
             if self.has_room(*client, now) {
                 let entries = self.queue.backlog(client).entries;
-                wake(room, self.queue_per_client.saturating_sub(entries));
+                let most = self.queue.limits().per_client;
+                wake(room, most.saturating_sub(entries));
             }
             waiting(room) > 0
         });

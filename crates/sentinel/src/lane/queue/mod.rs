@@ -45,10 +45,7 @@ pub(super) struct WriteQueue {
     closed_until: Nanos,
     stopping: bool,
     accounts: Accounts,
-    queue_per_client: usize,
     timeout: Nanos,
-    /// A session is held back while its next write would wait longer than this.
-    comfortable: Nanos,
 }
 
 impl WriteQueue {
@@ -84,9 +81,7 @@ impl WriteQueue {
             closed_until: Nanos::ZERO,
             stopping: false,
             accounts: Accounts::default(),
-            queue_per_client: fair.queue_per_client,
             timeout: fair.queue_timeout.into(),
-            comfortable: (fair.queue_timeout / 2).into(),
         })
     }
 
@@ -97,15 +92,12 @@ impl WriteQueue {
         if let Ok(weights) = weights_of(config) {
             self.weights = weights;
         }
-        if self.queue.set_per_client(fair.queue_per_client).is_ok() {
-            self.queue_per_client = fair.queue_per_client;
-        }
+        let _ = self.queue.set_per_client(fair.queue_per_client);
         // Else it is the cluster's.
         if self.common.is_none() {
             self.ceiling = fair.max_req;
         }
         self.timeout = fair.queue_timeout.into();
-        self.comfortable = (fair.queue_timeout / 2).into();
     }
 
     /// Takes a job into its client's queue.
@@ -279,13 +271,12 @@ impl WriteQueue {
 
     /// Adds the figures of the queue to the state of the lane.
     pub(super) fn fill(&self, status: &mut Status) {
-        let table = self.had.counters();
         status.queued = self.len();
         status.queued_bytes = self.queue.bytes() as usize;
         status.backlogged_clients = self.queue.backlogged_clients();
         status.shortage = self.scarcity.shortage();
-        status.known_clients = table.entries;
-        status.evictions = table.evictions;
+        status.known_clients = self.had.entries();
+        status.evictions = self.had.evictions();
         status.accounts = self.accounts;
     }
 
