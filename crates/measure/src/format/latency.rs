@@ -261,6 +261,18 @@ impl LatencySet {
         }
     }
 
+    /// Adds every value of `other`, which is not used any more before it is [cleared](Self::clear): where nothing is to be
+    /// added to, the memory changes hands.
+    pub(crate) fn take(&mut self, other: &mut Self) {
+        for (mine, theirs) in self.latencies.iter_mut().zip(&mut other.latencies) {
+            if mine.is_empty() {
+                std::mem::swap(mine, theirs);
+            } else {
+                mine.merge(theirs);
+            }
+        }
+    }
+
     /// Forgets everything and keeps the memory.
     pub fn clear(&mut self) {
         self.latencies.iter_mut().for_each(Latency::clear);

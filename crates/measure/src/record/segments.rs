@@ -281,6 +281,17 @@ pub(crate) struct Span {
 impl Span {
     /// Adds a later span.
     pub(crate) fn add(&mut self, later: &Self) {
+        self.add_all_but_latencies(later);
+        self.latencies.merge(&later.latencies);
+    }
+
+    /// Adds a later span, whose latencies are not used any more.
+    pub(crate) fn take(&mut self, later: &mut Self) {
+        self.add_all_but_latencies(later);
+        self.latencies.take(&mut later.latencies);
+    }
+
+    fn add_all_but_latencies(&mut self, later: &Self) {
         self.counts.add_up(&later.counts);
         self.late.add_up(&later.late);
         self.blocks.add(&later.blocks);
@@ -291,7 +302,6 @@ impl Span {
             self.processor = Some(before.saturating_add(used));
         }
         self.node_lack = self.node_lack.saturating_add(later.node_lack);
-        self.latencies.merge(&later.latencies);
         self.marks.extend_from_slice(&later.marks);
     }
 

@@ -62,7 +62,10 @@ pub(crate) trait Backend: Clone + Send + Sync + 'static {
 
 /// The write lane, the read lane and the clients' subscriptions.
 #[derive(Clone)]
-pub struct Lanes {
+pub struct Lanes(Arc<Behind>);
+
+/// Shared, as each connection and each stream has a clone.
+struct Behind {
     lane: Lane,
     reads: Reads,
     hub: Hub,
@@ -86,23 +89,23 @@ impl Lanes {
                 lane.turn(client, call, room?).await
             })
         }));
-        Self {
+        Self(Arc::new(Behind {
             lane,
             reads,
             hub,
             context: context.clone(),
-        }
+        }))
     }
 
     /// What decides which reads are admitted.
-    pub(super) const fn reads(&self) -> &Reads {
-        &self.reads
+    pub(super) fn reads(&self) -> &Reads {
+        &self.0.reads
     }
 
     /// The node that serves reads: the one that takes the writes, so that clients read what they
     /// wrote.
     pub(super) fn node(&self) -> usize {
-        self.lane.node().unwrap_or(0)
+        self.0.lane.node().unwrap_or(0)
     }
 }
 
@@ -111,48 +114,49 @@ impl Backend for Lanes {
     type Relay = ClientLink;
 
     fn submit(&self, write: Write) -> Result<(), Refusal> {
-        self.reads.note_write(write.client);
-        self.lane.submit(write)
+        self.0.reads.note_write(write.client);
+        self.0.lane.submit(write)
     }
 
     fn has_room(&self, client: ClientKey) -> bool {
-        self.lane.has_room(client)
+        self.0.lane.has_room(client)
     }
 
     async fn room(&self, client: ClientKey) {
-        self.lane.room(client).await;
+        self.0.lane.room(client).await;
     }
 
     fn judge(&self, client: ClientKey, call: Bytes) {
-        self.reads.note_write(client);
+        self.0.reads.note_write(client);
         let room = WRITE_OVERHEAD + call.len();
-        match self.context.ledger.of(client).reserve(room) {
-            Some(room) => self.lane.judge(client, call, room),
-            None => self.context.shadow.note(client, &Refusal::buffers_full()),
+        match self.0.context.ledger.of(client).reserve(room) {
+            Some(room) => self.0.lane.judge(client, call, room),
+            None => self.0.context.shadow.note(client, &Refusal::buffers_full()),
         }
     }
 
     fn disconnect(&self, client: ClientKey, connection: u64) {
-        self.lane.disconnect(client, connection);
+        self.0.lane.disconnect(client, connection);
     }
 
     fn check_method(&self, client: ClientKey, method: &str) -> Result<(), Refusal> {
         let of_key = self
+            .0
             .context
             .config
             .load()
             .known
             .check_method(client, method);
-        let checked = of_key.and_then(|()| self.reads.check_method(method));
-        self.context.shadow.judge(client, checked).map(drop)
+        let checked = of_key.and_then(|()| self.0.reads.check_method(method));
+        self.0.context.shadow.judge(client, checked).map(drop)
     }
 
     fn has_v1_routes(&self) -> bool {
-        self.reads.has_v1_routes(self.node())
+        self.0.reads.has_v1_routes(self.node())
     }
 
     fn admit(&self, client: ClientKey, calls: u32) -> Result<(), Refusal> {
-        self.reads.admit(client, calls)
+        self.0.reads.admit(client, calls)
     }
 
     async fn forward(
@@ -166,14 +170,14 @@ impl Backend for Lanes {
             Some(method) => self.check_method(client, method)?,
             None => {}
         }
-        self.reads.forward(client, self.node(), request).await
+        self.0.reads.forward(client, self.node(), request).await
     }
 
     fn relay(&self, client: ClientKey) -> ClientLink {
-        let ways = (&self.reads, &self.hub);
+        let ways = (&self.0.reads, &self.0.hub);
         let whose = (client, self.node());
-        let subscriptions = self.context.config.fixed().subscriptions;
-        ClientLink::new(ways, &self.context.ledger, whose, subscriptions)
+        let subscriptions = self.0.context.config.fixed().subscriptions;
+        ClientLink::new(ways, &self.0.context.ledger, whose, subscriptions)
     }
 }
 

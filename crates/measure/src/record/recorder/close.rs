@@ -114,9 +114,9 @@ impl<W: Write, P: Plan> Recorder<W, P> {
                 self.run.steady_blocks.add(&segment.span.blocks);
             }
         }
-        self.add_to_second(&segment);
         self.add_to_step(&segment);
         self.judge_steps(segment.end);
+        self.add_to_second(&mut segment);
         let second_ends = segment.end.as_nanos().is_multiple_of(SECOND.as_nanos());
         self.segments.recycle(segment.span);
         if second_ends {
@@ -124,7 +124,7 @@ impl<W: Write, P: Plan> Recorder<W, P> {
         }
     }
 
-    fn add_to_second(&mut self, segment: &Segment) {
+    fn add_to_second(&mut self, segment: &mut Segment) {
         if self.second_begin.fresh {
             self.second_begin = SecondBegin {
                 start: segment.start,
@@ -132,7 +132,7 @@ impl<W: Write, P: Plan> Recorder<W, P> {
                 fresh: false,
             };
         }
-        self.second.add(&segment.span);
+        self.second.take(&mut segment.span);
         self.second.endpoints.add(&segment.span.endpoints);
     }
 
@@ -186,8 +186,8 @@ impl<W: Write, P: Plan> Recorder<W, P> {
         self.files.series.push(&row);
         self.run.seconds.push(&row);
         self.show_second(row);
-        self.interval.merge(&self.second.latencies);
         self.run.buckets.add(&self.second.latencies);
+        self.interval.take(&mut self.second.latencies);
         self.second.clear();
         self.second_begin.fresh = true;
 
