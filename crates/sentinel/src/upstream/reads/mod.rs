@@ -1,7 +1,7 @@
 //! The read lane: everything that is not a broadcast, passed on as it is and never behind writes.
 //!
-//! Two tower services, one behind the other: [`admission`] decides which reads may go, and those are sent over
-//! [`http`](super::http). What a read was admitted with is held by its answer's body, until that is dropped.
+//! [`admission`] decides which reads may go, and those are sent over [`http`](super::http). What a read was admitted with is
+//! held by its answer's body, until that is dropped.
 
 mod admission;
 mod asked;
@@ -17,14 +17,12 @@ use std::time::Duration;
 use bytes::Bytes;
 use fairq::ClientKey;
 use futures_util::future::BoxFuture;
-use tower::util::BoxCloneSyncService;
-use tower::{ServiceExt as _, service_fn};
 
 pub(crate) use self::admission::Admitted;
 pub use self::admission::ReadRequest;
 use self::admission::{Admission, Read};
 use self::asked::Asked;
-use self::asking::{HEAD_BYTES, ask};
+use self::asking::HEAD_BYTES;
 pub use self::body::{ReadAnswer, ReadBody};
 use self::cache::{Asking, Cache, Found, KeptHead};
 pub(crate) use self::params::{changes, price, price_of_page};
@@ -46,26 +44,16 @@ pub struct Reads {
     admission: Arc<Admission>,
     turns: Option<Turns>,
     cache: Cache,
-    service: Arc<BoxCloneSyncService<Read, ReadAnswer<ReadBody>, Refusal>>,
 }
 
 impl Reads {
     /// The read lane to these nodes, in which what changes something at the node waits for no turn.
     pub fn new(config: &Config, nodes: &Nodes) -> Self {
-        let admission = Arc::new(Admission::new(config, nodes));
-        let (admitting, asking) = (Arc::clone(&admission), Arc::clone(&admission));
-        let service = service_fn(move |read| Arc::clone(&admitting).admit(read)).and_then(
-            move |(read, admitted): (Read, Admitted)| async move {
-                let repeat = asking.repeat(&read.request);
-                Ok(ask(&asking, read, (repeat, admitted)).await?)
-            },
-        );
         let context = nodes.shared_context();
         Self {
-            admission,
+            admission: Arc::new(Admission::new(config, nodes)),
             turns: None,
             cache: Cache::new(&context.ledger, &context.metrics),
-            service: Arc::new(BoxCloneSyncService::new(service)),
         }
     }
 
@@ -136,7 +124,7 @@ impl Reads {
         let nodes = &self.admission.nodes;
         let near = nodes.reading(&read.wanted).unwrap_or(node);
         let Some((key, asked)) = asking::key(&read.request, (near, nodes.chain(near).0)) else {
-            return (*self.service).clone().oneshot(read).await;
+            return self.ask(read).await;
         };
         self.admission.check(read.request.method.as_deref())?;
         read.node = near;
@@ -161,8 +149,17 @@ impl Reads {
                 })
             }
             Found::Ask(asking) => self.ask_for_all((asking, asked), read, &ledger).await,
-            Found::AskAlone => (*self.service).clone().oneshot(read).await,
+            Found::AskAlone => self.ask(read).await,
         }
+    }
+
+    /// Asks a node once the read is admitted. On the heap: every connection has room for what may be under way on it.
+    fn ask(&self, read: Read) -> BoxFuture<'_, Result<ReadAnswer<ReadBody>, Refusal>> {
+        Box::pin(async move {
+            let (read, admitted) = self.admission.admit(read).await?;
+            let repeat = self.admission.repeat(&read.request);
+            Ok(asking::ask(&self.admission, read, (repeat, admitted)).await?)
+        })
     }
 
     /// What a read needs of its node.
@@ -196,7 +193,7 @@ impl Reads {
         ledger: &Ledger,
     ) -> Result<ReadAnswer<ReadBody>, Refusal> {
         let (node, id) = (read.node, read.request.id.clone());
-        let mut answer = (*self.service).clone().oneshot(read).await?;
+        let mut answer = self.ask(read).await?;
         let is_awaited = asking.answered();
         let is_wanted = |fresh: &Duration| is_awaited || !fresh.is_zero();
         let fresh = asking::public_for(answer.status, &answer.headers, 0).filter(is_wanted);
