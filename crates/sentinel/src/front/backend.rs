@@ -14,13 +14,13 @@ use crate::lane::{Delivery, Lane, Outbox, Write};
 use crate::refusal::Refusal;
 use crate::shared_context::SharedContext;
 use crate::upstream::{
-    ClientLink, Hub, Pieces, ReadAnswer, ReadBody, ReadRequest, Reads, RelayLink,
+    AnswerBody, ClientLink, Hub, Pieces, ReadAnswer, ReadRequest, Reads, RelayLink,
 };
 
 /// The lanes, as the front sees them. Clones share them.
 pub(crate) trait Backend: Clone + Send + Sync + 'static {
     /// The body of an answer.
-    type Body: Pieces<Error = Refusal>;
+    type Body: Pieces<Error: Into<Refusal>>;
     /// One client's own WebSocket to a node.
     type Relay: RelayLink;
 
@@ -110,7 +110,7 @@ impl Lanes {
 }
 
 impl Backend for Lanes {
-    type Body = ReadBody;
+    type Body = AnswerBody;
     type Relay = ClientLink;
 
     fn submit(&self, write: Write) -> Result<(), Refusal> {
@@ -163,7 +163,7 @@ impl Backend for Lanes {
         &self,
         client: ClientKey,
         request: ReadRequest,
-    ) -> Result<ReadAnswer<ReadBody>, Refusal> {
+    ) -> Result<ReadAnswer<AnswerBody>, Refusal> {
         match &request.method {
             // It was checked when it came.
             Some(_) if request.has_writes => {}

@@ -21,7 +21,7 @@ use crate::lane::{Awaited, Outbox, Write, WriteAnswer};
 use crate::metrics::OutcomeLabel;
 use crate::refusal::Refusal;
 use crate::respond::{GrpcStatus, http_status, whole_seconds};
-use crate::upstream::{self, DoorBody, UpstreamError};
+use crate::upstream::{self, AnswerBody, UpstreamError};
 
 /// Why a call has no answer of the node's: it ends, or is refused, which is counted.
 pub(super) enum Failure {
@@ -51,18 +51,18 @@ impl From<Refusal> for Failure {
 const GRPC: HeaderValue = HeaderValue::from_static("application/grpc");
 
 /// A broadcast as gRPC answers it.
-pub(super) fn grpc_answer(response: &TxResponse) -> Response<DoorBody> {
+pub(super) fn grpc_answer(response: &TxResponse) -> Response<AnswerBody> {
     let mut trailers = HeaderMap::new();
     GrpcStatus::new(GrpcStatus::OK, "").write(&mut trailers);
-    let mut answer = Response::new(DoorBody::whole(response.frame().into(), Some(trailers)));
+    let mut answer = Response::new(AnswerBody::whole(response.frame().into(), Some(trailers)));
     answer.headers_mut().insert(header::CONTENT_TYPE, GRPC);
     answer
 }
 
 /// The end of a call that was not served, as gRPC or as its gateway writes it.
-pub(super) fn ended(status: &GrpcStatus, is_grpc: bool) -> Response<DoorBody> {
+pub(super) fn ended(status: &GrpcStatus, is_grpc: bool) -> Response<AnswerBody> {
     if is_grpc {
-        let mut answer = Response::new(DoorBody::NOTHING);
+        let mut answer = Response::new(AnswerBody::default());
         answer.headers_mut().insert(header::CONTENT_TYPE, GRPC);
         status.write(answer.headers_mut());
         return answer;
@@ -78,9 +78,9 @@ pub(super) fn ended(status: &GrpcStatus, is_grpc: bool) -> Response<DoorBody> {
 }
 
 /// JSON in whole.
-pub(super) fn json_answer(status: u16, body: Vec<u8>) -> Response<DoorBody> {
+pub(super) fn json_answer(status: u16, body: Vec<u8>) -> Response<AnswerBody> {
     let length = body.len();
-    let mut answer = Response::new(DoorBody::whole(body.into(), None));
+    let mut answer = Response::new(AnswerBody::whole(body.into(), None));
     *answer.status_mut() = hyper::StatusCode::from_u16(status).unwrap_or_default();
     let headers = answer.headers_mut();
     headers.insert(

@@ -34,7 +34,8 @@ use crate::metrics::{MethodClass, OutcomeLabel, Transport};
 use crate::refusal::{Reason, Refusal};
 use crate::respond::GrpcStatus;
 use crate::upstream::{
-    CallBody, Deadline, DoorBody, DoorNodes, NodeDoor, next_piece, price_of_page,
+    AnswerBody, CallBody, Deadline, DoorNodes, NodeDoor, STREAM_WINDOW_BYTES, next_piece,
+    price_of_page,
 };
 
 /// Serves a listener in front of those of the nodes as [`listener::accept`] does.
@@ -119,7 +120,7 @@ struct Caller {
 }
 
 /// An answer, or why there is none.
-type Answered = Result<Response<DoorBody>, Failure>;
+type Answered = Result<Response<AnswerBody>, Failure>;
 
 impl Caller {
     /// Whether gRPC is spoken here, and not REST.
@@ -410,7 +411,7 @@ impl Caller {
     /// Beside what is held, what may wait of an answer, and of a stream in both directions.
     fn window(&self, mut held: Reservation) -> Result<Reservation, Refusal> {
         let bytes = if self.is_grpc() {
-            DoorBody::WINDOW_BYTES
+            STREAM_WINDOW_BYTES
         } else {
             self.front.config.load().fixed.window_bytes
         };

@@ -14,7 +14,7 @@ use hyper::{HeaderMap, Method, Request, Response, StatusCode};
 use wire::doors::{GrpcWeb, decode_pieces};
 
 use crate::config::Cors;
-use crate::upstream::{BodyError, DoorBody};
+use crate::upstream::{AnswerBody, BodyError};
 
 /// The first byte of a frame that holds trailers.
 const TRAILERS: u8 = 0x80;
@@ -44,7 +44,7 @@ pub(super) fn translate(headers: &mut HeaderMap) {
 }
 
 /// An answer of gRPC as gRPC-Web has it.
-pub(super) fn wrap(web: GrpcWeb, answer: Response<DoorBody>) -> Response<WebBody> {
+pub(super) fn wrap(web: GrpcWeb, answer: Response<AnswerBody>) -> Response<WebBody> {
     let mut answer = answer.map(|body| WebBody {
         body,
         web: Some(web),
@@ -79,8 +79,8 @@ pub(super) fn allow(cors: &Cors, origin: Option<&HeaderValue>, headers: &mut Hea
 }
 
 /// The answer to a browser that asks: what it wants to send it may, if its origin may read answers.
-pub(super) fn preflight<T>(cors: &Cors, request: &Request<T>) -> Response<DoorBody> {
-    let mut answer = Response::new(DoorBody::NOTHING);
+pub(super) fn preflight<T>(cors: &Cors, request: &Request<T>) -> Response<AnswerBody> {
+    let mut answer = Response::new(AnswerBody::default());
     *answer.status_mut() = StatusCode::NO_CONTENT;
     let (asked, headers) = (request.headers(), answer.headers_mut());
     allow(cors, asked.get(header::ORIGIN), headers);
@@ -100,13 +100,13 @@ pub(super) fn preflight<T>(cors: &Cors, request: &Request<T>) -> Response<DoorBo
 
 /// The body of an answer, as it is or as gRPC-Web has it.
 pub(super) struct WebBody {
-    body: DoorBody,
+    body: AnswerBody,
     web: Option<GrpcWeb>,
 }
 
 impl WebBody {
     /// A body that is passed on as it is.
-    pub(super) const fn plain(body: DoorBody) -> Self {
+    pub(super) const fn plain(body: AnswerBody) -> Self {
         Self { body, web: None }
     }
 }

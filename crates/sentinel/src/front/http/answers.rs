@@ -205,7 +205,7 @@ impl<B: Backend, IO: Stream> Exchange<B, IO> {
         if has_body {
             first = match answer.body.next().await.transpose() {
                 Ok(piece) => piece,
-                Err(refusal) => return Ok(self.refuse(call, &refusal, asked)),
+                Err(error) => return Ok(self.refuse(call, &error.into(), asked)),
             };
         }
         self.head(answer.status, &answer.headers, length, asked);

@@ -191,7 +191,7 @@ impl<B: Backend, IO: Stream> Serving<'_, B, IO> {
         let collecting = async move {
             let mut body = Vec::new();
             while let Some(piece) = answer.body.next().await {
-                let piece = piece?;
+                let piece = piece.map_err(Into::<Refusal>::into)?;
                 if !room.grow(piece.len()) {
                     return Err(Refusal::buffers_full());
                 }

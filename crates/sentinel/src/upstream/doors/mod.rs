@@ -1,6 +1,5 @@
-//! The other listeners of a Cosmos SDK's node, gRPC and REST: what is passed on to them, and their answers.
+//! The other listeners of a Cosmos SDK's node, gRPC and REST, and what is passed on to them.
 
-mod answer;
 mod call;
 
 use std::time::Duration;
@@ -18,16 +17,16 @@ use tokio::sync::Mutex as AsyncMutex;
 use tokio::time::timeout;
 use tokio_util::task::AbortOnDropHandle;
 
-use self::answer::FromNode;
-pub(crate) use self::answer::{BodyError, DoorBody};
 pub(super) use self::call::only_message;
 pub(crate) use self::call::{CallBody, Deadline, next_piece};
+use super::UpstreamError;
+use super::answer::{AnswerBody, Source};
 use super::choice::{Asked, Wanted, first_answer};
 use super::dial::Dialer;
 use super::http::{NodeBody, NodeHttp, Outgoing, Repeat, is_hop_header, uri};
 use super::node_state::{NodeDoor, NodeIndex};
 use super::nodes::Nodes;
-use super::{Admitted, UpstreamError};
+use super::reads::Admitted;
 use crate::budget::Reservation;
 
 /// One listener of each node beside its RPC: of the first ones, in their order.
@@ -56,6 +55,8 @@ struct Link {
 
 /// Bytes of one stream of gRPC that may wait in either direction: HTTP/2's own default (RFC 9113, 6.9.2).
 const STREAM_BYTES: u32 = 64 << 10;
+/// Bytes that are set aside for what waits of a stream, in both directions.
+pub(crate) const STREAM_WINDOW_BYTES: usize = 2 * STREAM_BYTES as usize;
 /// Bytes of all streams to the node that may wait.
 const LINK_BYTES: u32 = 16 << 20;
 
@@ -113,7 +114,7 @@ impl DoorNodes {
         is_read: bool,
         (head, body): (&Parts, CallBody),
         held: (Admitted, Reservation),
-    ) -> Result<(NodeIndex, Response<DoorBody>), UpstreamError> {
+    ) -> Result<(NodeIndex, Response<AnswerBody>), UpstreamError> {
         let is_safe = self.door == NodeDoor::Grpc || head.method.is_safe();
         let is_whole = body.is_whole();
         let asked = Asked {
@@ -129,17 +130,18 @@ impl DoorNodes {
                 Ok(match self.door {
                     NodeDoor::Grpc => {
                         let answer = listener.stream((head, deadline), body).await?;
-                        answer.map(|body| FromNode::stream(body, (self.silence, deadline)))
+                        answer.map(|body| Source::grpc(body, (self.silence, deadline)))
                     }
                     _ => {
                         let answer = listener.ask((head, deadline), body).await?;
-                        answer.map(FromNode::Rest)
+                        answer.map(|body| Source::http(body, None))
                     }
                 })
             })
         })
         .await?;
-        Ok((node, answer.map(|node| DoorBody::of_node(node, held))))
+        let whole = |source| AnswerBody::of_node((node, source), held);
+        Ok((node, answer.map(whole)))
     }
 }
 

@@ -70,7 +70,7 @@ pub(crate) struct Admitted {
 
 impl Admitted {
     /// Whether reads wait for a place.
-    pub(super) fn is_wanted(&self) -> bool {
+    pub(in crate::upstream) fn is_wanted(&self) -> bool {
         self.place.as_ref().is_some_and(Place::is_wanted)
     }
 }

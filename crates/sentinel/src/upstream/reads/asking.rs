@@ -9,11 +9,12 @@ use hyper::{HeaderMap, Method, Response, header};
 use wire::json;
 
 use super::admission::{Admission, Admitted, Read, ReadRequest};
+use super::answer::{ReadAnswer, end_to_end};
 use super::asked::Asked;
-use super::body::{ReadAnswer, ReadBody, end_to_end};
 use super::cache::Headers;
 use crate::respond::KeptId;
 use crate::upstream::UpstreamError;
+use crate::upstream::answer::{AnswerBody, Source};
 use crate::upstream::choice::{self, first_answer};
 use crate::upstream::doors::CallBody;
 use crate::upstream::http::{NodeBody, Outgoing, Repeat, content_length, uri};
@@ -25,7 +26,7 @@ pub(super) async fn ask(
     admission: &Admission,
     read: Read,
     (repeat, admitted): (Repeat, Admitted),
-) -> Result<ReadAnswer<ReadBody>, UpstreamError> {
+) -> Result<ReadAnswer<AnswerBody>, UpstreamError> {
     let nodes = &admission.nodes;
     let client = read.client;
     let window_bytes = nodes.shared_context().config.load().fixed.window_bytes;
@@ -53,10 +54,9 @@ pub(super) async fn ask(
         headers: end_to_end(&head.headers),
         took: Some(took.into()),
         is_counted: true,
-        body: ReadBody::of_node(
-            (node, body),
-            length.filter(|_| !is_head),
-            (window, admitted),
+        body: AnswerBody::of_node(
+            (node, Source::http(body, length.filter(|_| !is_head))),
+            (admitted, window),
         ),
     })
 }

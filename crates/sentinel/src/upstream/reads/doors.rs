@@ -2,7 +2,6 @@
 //! shared and kept as the RPC's are.
 
 use std::borrow::Cow;
-use std::time::Duration;
 
 use bytes::Bytes;
 use fairq::ClientKey;
@@ -13,13 +12,13 @@ use tokio::time::sleep_until;
 
 use super::admission::{Admitted, no_node};
 use super::asked::Asked;
-use super::cache::{Asking, Found, Headers, Kept, KeptHead};
-use super::{Reads, asking};
+use super::cache::{Found, Headers, Kept};
+use super::{Reads, Shared, asking};
 use crate::budget::{Reservation, work_of};
-use crate::refusal::{Reason, Refusal};
-use crate::upstream::body::charged;
+use crate::refusal::Refusal;
+use crate::upstream::answer::AnswerBody;
 use crate::upstream::choice::Wanted;
-use crate::upstream::doors::{CallBody, DoorBody, DoorNodes};
+use crate::upstream::doors::{CallBody, DoorNodes};
 use crate::upstream::node_state::{NodeDoor, NodeIndex};
 
 impl Reads {
@@ -37,7 +36,7 @@ impl Reads {
         (client, node): (ClientKey, NodeIndex),
         (head, body): (Parts, CallBody),
         (calls, window): (u32, Reservation),
-    ) -> Result<Response<DoorBody>, Refusal> {
+    ) -> Result<Response<AnswerBody>, Refusal> {
         let nodes = &self.admission.nodes;
         let (ledger, reader) = (nodes.ledger().of(client), self.clients().reader(client));
         let asked = Asked::at_door(doors.door(), &head, &body);
@@ -74,16 +73,24 @@ impl Reads {
         }
         let admitted = self.admission.place(client, calls).await?;
         let way = (client, wanted, true);
-        let asking = self.ask_at_door(doors, way, (&head, body), (admitted, window));
-        let (by, answer) = asking.await?;
-        match for_all {
-            // Another node's is kept under another key, and measured by another height.
-            Some((asking, asked)) if by == near => {
-                let about = (asked, (doors.door(), near), head.uri.path());
-                self.keep(asking, about, answer, ledger.nothing()).await
-            }
-            _ => Ok(answer),
-        }
+        let call = (&head, body);
+        let answer = (self.ask_at_door(doors, way, call, (admitted, window))).await?;
+        let Some((asking, asked)) = for_all else {
+            return Ok(answer);
+        };
+        let shared = Shared {
+            asking,
+            node: near,
+            id: None,
+            // The node says nothing of it.
+            unless_told: match asked {
+                Asked::Latest => 0,
+                _ => asking::LONGEST_SECONDS,
+            },
+            charge: ledger.nothing(),
+        };
+        let question = (asked, doors.door(), head.uri.path());
+        self.share_at_door(shared, question, answer).await
     }
 
     /// In shadow: passes a broadcast on to the node that takes the writes, once.
@@ -96,10 +103,10 @@ impl Reads {
         (client, node): (ClientKey, NodeIndex),
         call: (&Parts, CallBody),
         window: Reservation,
-    ) -> Result<Response<DoorBody>, Refusal> {
+    ) -> Result<Response<AnswerBody>, Refusal> {
         let way = (client, at(doors, node), false);
         let asking = self.ask_at_door(doors, way, call, (self.admission.beside(), window));
-        Ok(asking.await?.1)
+        asking.await
     }
 
     async fn ask_at_door(
@@ -108,68 +115,36 @@ impl Reads {
         (client, wanted, is_read): (ClientKey, Wanted, bool),
         call: (&Parts, CallBody),
         held: (Admitted, Reservation),
-    ) -> Result<(NodeIndex, Response<DoorBody>), Refusal> {
+    ) -> Result<Response<AnswerBody>, Refusal> {
         let first = self.admission.nodes.reading(&wanted).ok_or_else(no_node)?;
         let (node, answer) = doors.ask((first, wanted), is_read, call, held).await?;
         self.admission.note_read(client, node);
-        Ok((node, answer))
+        Ok(answer)
     }
 
-    /// Gives an answer to those who wait, and keeps it if it cannot change.
-    async fn keep(
+    async fn share_at_door(
         &self,
-        mut asking: Asking,
-        (asked, (door, node), path): (Asked, (NodeDoor, NodeIndex), &str),
-        answer: Response<DoorBody>,
-        charge: Reservation,
-    ) -> Result<Response<DoorBody>, Refusal> {
+        shared: Shared<'_>,
+        (asked, door, path): (Asked, NodeDoor, &str),
+        answer: Response<AnswerBody>,
+    ) -> Result<Response<AnswerBody>, Refusal> {
         let (head, mut body) = answer.into_parts();
         let copy = |(name, value): (&HeaderName, &HeaderValue)| {
             let name = Cow::Owned(name.as_str().to_owned());
             (name, Bytes::copy_from_slice(value.as_bytes()))
         };
         let headers: Headers = head.headers.iter().map(copy).collect();
-        let is_awaited = asking.answered();
-        let is_wanted = |fresh: &Duration| is_awaited || !fresh.is_zero();
-        // The node says nothing of it.
-        let unless_told = match asked {
-            Asked::Latest => 0,
-            _ => asking::LONGEST_SECONDS,
+        let read = |whole: &[u8], trailers: Option<&HeaderMap>, height| {
+            let is_final = match door {
+                NodeDoor::Grpc if !is_served(trailers) => return None,
+                NodeDoor::Grpc => asked.is_final_call(path, whole, height),
+                _ => asked.is_final(whole, height),
+            };
+            Some((whole.len()..whole.len(), is_final))
         };
-        let fresh = asking::public_for(head.status.as_u16(), &headers, unless_told);
-        let broke = |_| Refusal::new(Reason::Upstream, "the node broke the connection off");
-        if let Some(mut fresh) = fresh.filter(is_wanted)
-            && let Some((whole, trailers, charge)) =
-                body.read(charge, self.cache.most()).await.map_err(broke)?
-        {
-            let (_, height) = self.admission.nodes.chain(node);
-            let (is_served, is_final) = match door {
-                NodeDoor::Grpc => (
-                    is_served(trailers.as_ref()),
-                    asked.is_final_call(path, &whole, height),
-                ),
-                _ => (true, asked.is_final(&whole, height)),
-            };
-            if !is_final {
-                fresh = Duration::ZERO;
-            }
-            let end = whole.len();
-            let kept = if is_served && is_wanted(&fresh) {
-                let head = KeptHead {
-                    headers,
-                    trailers: trailers.clone(),
-                    fresh,
-                };
-                asking.keep(head, (whole, charge), end..end)
-            } else {
-                Err((whole, charge))
-            };
-            let data = match kept {
-                Ok(kept) => all_of(&kept),
-                Err((whole, charge)) => charged(whole, charge),
-            };
-            body = DoorBody::whole(data, trailers);
-        }
+        let status = head.status.as_u16();
+        self.share(shared, (status, &headers), &mut body, read)
+            .await?;
         Ok(Response::from_parts(head, body))
     }
 }
@@ -195,8 +170,9 @@ fn told_height(headers: &HeaderMap) -> Option<u64> {
 }
 
 /// A kept answer, with its age.
-fn answer_of(kept: &Kept) -> Response<DoorBody> {
-    let body = DoorBody::whole(all_of(kept), kept.trailers().cloned());
+fn answer_of(kept: &Kept) -> Response<AnswerBody> {
+    let [all, ..] = kept.body(None);
+    let body = AnswerBody::whole(all, kept.trailers().cloned());
     let mut answer = Response::new(body);
     for (name, value) in kept.headers() {
         let value = HeaderValue::from_maybe_shared(value);
@@ -205,10 +181,4 @@ fn answer_of(kept: &Kept) -> Response<DoorBody> {
         }
     }
     answer
-}
-
-/// The body, which has no id.
-fn all_of(kept: &Kept) -> Bytes {
-    let [all, ..] = kept.body(None);
-    all
 }

@@ -4,39 +4,54 @@
 //! held by its answer's body, until that is dropped.
 
 mod admission;
+mod answer;
 mod asked;
 mod asking;
-mod body;
 mod cache;
 mod doors;
 mod params;
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use fairq::ClientKey;
 use futures_util::future::BoxFuture;
+use hyper::HeaderMap;
 
-pub(crate) use self::admission::Admitted;
+pub(super) use self::admission::Admitted;
 pub use self::admission::ReadRequest;
 use self::admission::{Admission, Read};
-use self::asked::Asked;
+pub use self::answer::ReadAnswer;
 use self::asking::HEAD_BYTES;
-pub use self::body::{ReadAnswer, ReadBody};
-use self::cache::{Asking, Cache, Found, KeptHead};
+use self::cache::{Asking, Cache, Found, Headers, KeptHead};
 pub(crate) use self::params::{changes, price, price_of_page};
+use super::answer::AnswerBody;
 use super::body::charged;
 use super::choice::Wanted;
 use super::node_state::{NodeIndex, Version};
 use super::nodes::Nodes;
-use crate::budget::{Budget, Ledger};
+use crate::budget::{Budget, Reservation};
 use crate::config::Config;
 use crate::refusal::Refusal;
+use crate::respond::KeptId;
 
 /// Waits for the turn of a client's call, which is so long, among the writes.
 pub(crate) type Turns =
     Arc<dyn Fn(ClientKey, Bytes) -> BoxFuture<'static, Result<(), Refusal>> + Send + Sync>;
+
+/// A question that others wait for the answer of.
+struct Shared<'a> {
+    asking: Asking,
+    /// The node that its answer is kept for.
+    node: NodeIndex,
+    id: Option<&'a KeptId>,
+    /// How many seconds its answer may be kept if the node does not say.
+    unless_told: u64,
+    /// What its answer is charged to.
+    charge: Reservation,
+}
 
 /// The read lane. Cheap to clone; clones share everything.
 #[derive(Clone)]
@@ -109,7 +124,7 @@ impl Reads {
         client: ClientKey,
         node: NodeIndex,
         request: ReadRequest,
-    ) -> Result<ReadAnswer<ReadBody>, Refusal> {
+    ) -> Result<ReadAnswer<AnswerBody>, Refusal> {
         if let Some(turns) = &self.turns
             && request.method.as_deref().is_some_and(changes)
         {
@@ -129,7 +144,7 @@ impl Reads {
         self.admission.check(read.request.method.as_deref())?;
         read.node = near;
         let ledger = nodes.ledger().of(client);
-        match self.cache.find(key, &ledger).await {
+        let asking = match self.cache.find(key, &ledger).await {
             Found::Answer(kept) => {
                 if !kept.is_final() {
                     self.admission.charge(client, read.request.calls)?;
@@ -139,22 +154,38 @@ impl Reads {
                 let length: usize = body.iter().map(Bytes::len).sum();
                 let window = self.window_bytes().min(length) + HEAD_BYTES;
                 let window = ledger.reserve(window).ok_or_else(Refusal::buffers_full)?;
-                Ok(ReadAnswer {
+                return Ok(ReadAnswer {
                     status: 200,
                     headers: kept.headers(),
                     length: Some(length as u64),
                     took: None,
                     is_counted: !kept.is_final(),
-                    body: ReadBody::of_cache(body, self.window_bytes(), window),
-                })
+                    body: AnswerBody::of_cache(body, self.window_bytes(), window),
+                });
             }
-            Found::Ask(asking) => self.ask_for_all((asking, asked), read, &ledger).await,
-            Found::AskAlone => self.ask(read).await,
-        }
+            Found::Ask(asking) => asking,
+            Found::AskAlone => return self.ask(read).await,
+        };
+        let id = read.request.id.clone();
+        let mut answer = self.ask(read).await?;
+        let shared = Shared {
+            asking,
+            node: near,
+            id: id.as_ref(),
+            unless_told: 0,
+            charge: ledger.nothing(),
+        };
+        let head = (answer.status, &answer.headers);
+        let read = |body: &[u8], _: Option<&HeaderMap>, height| {
+            let (place, result) = asking::id_and_result(id.as_ref(), body)?;
+            Some((place, asked.is_final(result, height)))
+        };
+        self.share(shared, head, &mut answer.body, read).await?;
+        Ok(answer)
     }
 
     /// Asks a node once the read is admitted. On the heap: every connection has room for what may be under way on it.
-    fn ask(&self, read: Read) -> BoxFuture<'_, Result<ReadAnswer<ReadBody>, Refusal>> {
+    fn ask(&self, read: Read) -> BoxFuture<'_, Result<ReadAnswer<AnswerBody>, Refusal>> {
         Box::pin(async move {
             let (read, admitted) = self.admission.admit(read).await?;
             let repeat = self.admission.repeat(&read.request);
@@ -185,48 +216,47 @@ impl Reads {
         }
     }
 
-    /// Asks, and gives the answer to those who wait; it is kept if it cannot change.
-    async fn ask_for_all(
+    /// Gives an answer to those who wait, and keeps it if it cannot change. `read` says where the id is in its body, and
+    /// whether that is final at a height; nothing if it is no answer for others.
+    async fn share(
         &self,
-        (mut asking, asked): (Asking, Asked),
-        read: Read,
-        ledger: &Ledger,
-    ) -> Result<ReadAnswer<ReadBody>, Refusal> {
-        let (node, id) = (read.node, read.request.id.clone());
-        let mut answer = self.ask(read).await?;
-        let is_awaited = asking.answered();
+        mut shared: Shared<'_>,
+        (status, headers): (u16, &Headers),
+        body: &mut AnswerBody,
+        read: impl FnOnce(&[u8], Option<&HeaderMap>, u64) -> Option<(Range<usize>, bool)> + Send,
+    ) -> Result<(), Refusal> {
+        let is_awaited = shared.asking.answered();
         let is_wanted = |fresh: &Duration| is_awaited || !fresh.is_zero();
-        let fresh = asking::public_for(answer.status, &answer.headers, 0).filter(is_wanted);
+        let fresh = asking::public_for(status, headers, shared.unless_told).filter(is_wanted);
         // Another node's is kept under another key, and measured by another height.
-        let Some(fresh) = fresh.filter(|_| answer.body.is_of(node)) else {
-            return Ok(answer);
+        let Some(fresh) = fresh.filter(|_| body.is_of(shared.node)) else {
+            return Ok(());
         };
-        let limits = (self.cache.most(), self.window_bytes());
-        let Some((body, charge)) = answer.body.whole(ledger.nothing(), limits).await? else {
-            return Ok(answer);
+        let window_bytes = self.window_bytes();
+        let limits = (self.cache.most(), window_bytes);
+        let Some((whole, charge)) = body.read_all(shared.charge, limits).await? else {
+            return Ok(());
         };
-        let (_, height) = self.admission.nodes.chain(node);
-        let found = asking::id_and_result(id.as_ref(), &body).map(|(place, result)| {
-            let is_final = asked.is_final(result, height);
-            (place, if is_final { fresh } else { Duration::ZERO })
-        });
+        let (_, height) = self.admission.nodes.chain(shared.node);
+        let found = read(&whole, body.trailers(), height)
+            .map(|(place, is_final)| (place, if is_final { fresh } else { Duration::ZERO }));
         let kept = match found.filter(|(_, fresh)| is_wanted(fresh)) {
-            None => Err((body, charge)),
+            None => Err((whole, charge)),
             Some((place, fresh)) => {
                 let head = KeptHead {
-                    headers: answer.headers.clone(),
-                    trailers: None,
+                    headers: headers.clone(),
+                    trailers: body.trailers().cloned(),
                     fresh,
                 };
-                asking.keep(head, (body, charge), place)
+                shared.asking.keep(head, (whole, charge), place)
             }
         };
         let pieces = match kept {
-            Ok(kept) => kept.body(id.as_ref()),
-            Err((body, charge)) => [charged(body, charge), Bytes::new(), Bytes::new()],
+            Ok(kept) => kept.body(shared.id),
+            Err((whole, charge)) => [charged(whole, charge), Bytes::new(), Bytes::new()],
         };
-        answer.body.put_back(pieces, self.window_bytes());
-        Ok(answer)
+        body.put_back(pieces, window_bytes);
+        Ok(())
     }
 
     fn window_bytes(&self) -> usize {

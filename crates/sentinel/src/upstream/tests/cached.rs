@@ -13,7 +13,7 @@ use tokio::sync::mpsc;
 use super::reads::{body, get, post};
 use super::scripted::answer;
 use super::{Rig, ask, client, config, message, open};
-use crate::upstream::{ReadAnswer, ReadBody, ReadRequest};
+use crate::upstream::{AnswerBody, ReadAnswer, ReadRequest};
 
 /// The node's chain has this height.
 pub(super) const HEIGHT: u64 = 9;
@@ -102,11 +102,11 @@ fn block_call(id: &str, height: u64) -> ReadRequest {
     ))
 }
 
-async fn asked(rig: &Rig, request: ReadRequest) -> ReadAnswer<ReadBody> {
+async fn asked(rig: &Rig, request: ReadRequest) -> ReadAnswer<AnswerBody> {
     rig.reads.forward(client(2), 0, request).await.unwrap()
 }
 
-async fn text(answer: ReadAnswer<ReadBody>) -> String {
+async fn text(answer: ReadAnswer<AnswerBody>) -> String {
     String::from_utf8(body(answer).await.unwrap()).unwrap()
 }
 

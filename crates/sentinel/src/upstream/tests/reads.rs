@@ -14,7 +14,7 @@ use super::{PATIENCE, Rig, client, config, quick};
 use crate::clock::Clock;
 use crate::refusal::{Reason, Refusal};
 use crate::shared_context::SharedContext;
-use crate::upstream::{Nodes, Pieces as _, ReadAnswer, ReadBody, ReadRequest, Reads};
+use crate::upstream::{AnswerBody, Nodes, Pieces as _, ReadAnswer, ReadRequest, Reads};
 
 pub(super) fn get(target: &str) -> ReadRequest {
     ReadRequest {
@@ -37,7 +37,7 @@ pub(super) fn post(body: &str) -> ReadRequest {
     }
 }
 
-pub(super) async fn body(mut answer: ReadAnswer<ReadBody>) -> Result<Vec<u8>, Refusal> {
+pub(super) async fn body(mut answer: ReadAnswer<AnswerBody>) -> Result<Vec<u8>, Refusal> {
     let mut body = Vec::new();
     while let Some(piece) = answer.body.next().await {
         body.extend_from_slice(&piece?);
