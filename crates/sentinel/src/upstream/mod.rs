@@ -27,7 +27,7 @@ pub use self::answer::{AnswerBody, BodyError};
 pub(crate) use self::body::{Pieces, charged};
 pub use self::client_link::{ClientLink, RelayEvent, RelayLink, RelayMessage};
 pub use self::dial::UpstreamError;
-pub(crate) use self::doors::{CallBody, Deadline, DoorNodes, STREAM_WINDOW_BYTES, next_piece};
+pub(crate) use self::doors::{CallBody, Deadline, DoorNodes, STREAM_WINDOW_BYTES};
 pub(crate) use self::health::{ABSENT, SILENT};
 pub use self::hub::{Hub, HubCounters, HubWorker};
 pub(crate) use self::node_state::NodeDoor;

@@ -11,6 +11,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use fairq::ClientKey;
+use futures_util::StreamExt as _;
+use http_body_util::BodyDataStream;
 use hyper::body::Incoming;
 use hyper::header::{self, HeaderValue};
 use hyper::{Method, Request, Response, Uri};
@@ -34,8 +36,7 @@ use crate::metrics::{MethodClass, OutcomeLabel, Transport};
 use crate::refusal::{Reason, Refusal};
 use crate::respond::GrpcStatus;
 use crate::upstream::{
-    AnswerBody, CallBody, Deadline, DoorNodes, NodeDoor, STREAM_WINDOW_BYTES, next_piece,
-    price_of_page,
+    AnswerBody, CallBody, Deadline, DoorNodes, NodeDoor, STREAM_WINDOW_BYTES, price_of_page,
 };
 
 /// Serves a listener in front of those of the nodes as [`listener::accept`] does.
@@ -301,14 +302,14 @@ impl Caller {
     async fn body(
         &self,
         identity: Identity,
-        mut body: Incoming,
+        body: Incoming,
     ) -> Result<(Bytes, Reservation), Refusal> {
         let config = self.front.config.current();
         let most = config.limits.body_bytes;
         let mut held = self.front.ledger.of(identity.client).nothing();
-        let mut bytes = Vec::new();
+        let (mut pieces, mut bytes) = (BodyDataStream::new(body), Vec::new());
         let reading = async {
-            while let Some(piece) = next_piece(&mut body).await {
+            while let Some(piece) = pieces.next().await {
                 let piece = piece.map_err(broken)?;
                 if bytes.len() + piece.len() > most {
                     let text = format!("a body of more than {most} bytes");

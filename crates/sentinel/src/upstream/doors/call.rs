@@ -6,7 +6,8 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http_body_util::BodyExt as _;
+use futures_util::StreamExt as _;
+use http_body_util::BodyDataStream;
 use hyper::HeaderMap;
 use hyper::body::{Body, Frame, Incoming};
 use hyper::header::{HeaderName, HeaderValue};
@@ -41,11 +42,12 @@ impl CallBody {
     pub(crate) async fn begun(mut body: Incoming) -> Result<Self, hyper::Error> {
         let mut bytes = Vec::new();
         let reading = async {
-            while bytes.len() < STREAM_BYTES as usize && first_message(&bytes).is_none() {
-                match next_piece(&mut body).await {
-                    Some(piece) => bytes.extend_from_slice(&piece?),
-                    None => break,
-                }
+            let mut pieces = BodyDataStream::new(&mut body);
+            while bytes.len() < STREAM_BYTES as usize
+                && first_message(&bytes).is_none()
+                && let Some(piece) = pieces.next().await
+            {
+                bytes.extend_from_slice(&piece?);
             }
             Ok::<(), hyper::Error>(())
         };
@@ -132,22 +134,6 @@ impl Body for CallBody {
         self.has_begun
             && self.ahead.is_empty()
             && self.rest.as_ref().is_none_or(Body::is_end_stream)
-    }
-}
-
-/// The next piece of a request's body; none at its end.
-///
-/// # Errors
-/// The client broke off.
-pub(crate) async fn next_piece(body: &mut Incoming) -> Option<Result<Bytes, hyper::Error>> {
-    loop {
-        match body.frame().await? {
-            Ok(frame) => match frame.into_data() {
-                Ok(data) => return Some(Ok(data)),
-                Err(_) => continue,
-            },
-            Err(error) => return Some(Err(error)),
-        }
     }
 }
 

@@ -18,7 +18,7 @@ use tokio::time::timeout;
 use tokio_util::task::AbortOnDropHandle;
 
 pub(super) use self::call::only_message;
-pub(crate) use self::call::{CallBody, Deadline, next_piece};
+pub(crate) use self::call::{CallBody, Deadline};
 use super::UpstreamError;
 use super::answer::{AnswerBody, Source};
 use super::choice::{Asked, Wanted, first_answer};
