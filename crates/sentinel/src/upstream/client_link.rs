@@ -70,9 +70,9 @@ pub enum RelayEvent {
     /// A message will not be answered by the node.
     Failed {
         /// The tag it was sent with.
-        tag: Option<u64>,
-        /// The id to answer with, as the node would write it; none if it has none.
-        id: Option<KeptId>,
+        tag: u64,
+        /// The id to answer with, as the node would write it.
+        id: KeptId,
         /// Why.
         refusal: Refusal,
     },
@@ -299,8 +299,8 @@ impl Subscription {
         match end {
             FeedEnd::Refused(member) => self.answered(&member),
             FeedEnd::Failed(refusal) => RelayEvent::Failed {
-                tag: Some(self.tag),
-                id: Some(self.id),
+                tag: self.tag,
+                id: self.id,
                 refusal,
             },
             FeedEnd::Cancelled(reason) if was_confirmed => {

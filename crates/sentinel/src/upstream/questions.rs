@@ -77,11 +77,7 @@ impl Questions {
         self.push(Box::pin(async move {
             match asking.await {
                 Ok(text) => RelayEvent::Answer { tag, text },
-                Err(refusal) => RelayEvent::Failed {
-                    tag: Some(tag),
-                    id: Some(id),
-                    refusal,
-                },
+                Err(refusal) => RelayEvent::Failed { tag, id, refusal },
             }
         }))
     }

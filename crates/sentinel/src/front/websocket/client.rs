@@ -234,21 +234,17 @@ impl<B: Backend, IO: Stream> Client<B, IO> {
         }
     }
 
-    /// A message with this tag was answered.
-    pub(super) fn answered(&mut self, tag: u64, outcome: OutcomeLabel) {
-        if let Some((class, seen)) = self.asked.try_remove(tag as usize) {
-            self.count((class, seen.as_deref()), outcome);
-        }
-    }
-
-    /// A message with this tag, if it has one, is answered with a refusal.
-    pub(super) fn failed(&mut self, tag: Option<u64>, id: Option<&KeptId>, refusal: &Refusal) {
-        let asked = tag.and_then(|tag| self.asked.try_remove(tag as usize));
-        let Some((class, seen)) = asked else {
-            return self.refuse((MethodClass::Other, None), id, refusal);
+    /// A message with this tag was answered, or is now, with a refusal.
+    pub(super) fn answered(&mut self, tag: u64, refused: Option<(KeptId, Refusal)>) {
+        let Some((class, seen)) = self.asked.try_remove(tag as usize) else {
+            return;
         };
-        self.refuse((class, seen.as_deref()), id, refusal);
-        self.count((class, seen.as_deref()), OutcomeLabel::Lost);
+        let call = (class, seen.as_deref());
+        let Some((id, refusal)) = refused else {
+            return self.count(call, OutcomeLabel::Forwarded);
+        };
+        self.refuse(call, Some(&id), &refusal);
+        self.count(call, OutcomeLabel::Lost);
     }
 
     /// What is written down of a message that begins now.

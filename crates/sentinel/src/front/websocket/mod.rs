@@ -28,7 +28,7 @@ use super::Shared;
 use super::backend::{Backend, Queue};
 use super::socket::{Backlog, Ended, Socket, Stream};
 use crate::budget::{Held, Piece, work_of};
-use crate::metrics::{MethodClass, OutcomeLabel};
+use crate::metrics::MethodClass;
 use crate::upstream::{RelayEvent, price};
 
 /// One client's WebSocket.
@@ -183,10 +183,10 @@ impl<B: Backend, IO: Stream> Session<B, IO> {
                 }
                 RelayEvent::Answer { tag, text } => {
                     write_text(self.client.out(), &text);
-                    self.client.answered(tag, OutcomeLabel::Forwarded);
+                    self.client.answered(tag, None);
                 }
                 RelayEvent::Failed { tag, id, refusal } => {
-                    self.client.failed(tag, id.as_ref(), &refusal);
+                    self.client.answered(tag, Some((id, refusal)));
                 }
                 RelayEvent::Closed => {
                     return Err(End::Say(close_code::GOING_AWAY, String::new()));

@@ -14,13 +14,8 @@ use crate::upstream::{ClientLink, RelayEvent, RelayLink as _};
 /// What was refused: tag, id, refusal.
 async fn failure(link: &mut ClientLink) -> (u64, String, Reason, Forwarded) {
     match hear(link).await {
-        RelayEvent::Failed {
-            tag: Some(tag),
-            id,
-            refusal,
-        } => {
-            let id = id.map_or_else(String::new, |id| id.as_str().to_owned());
-            (tag, id, refusal.reason, refusal.forwarded)
+        RelayEvent::Failed { tag, id, refusal } => {
+            (tag, id.into(), refusal.reason, refusal.forwarded)
         }
         other => panic!("{other:?}"),
     }

@@ -206,8 +206,8 @@ async fn case_45_without_a_node_a_subscription_is_refused_in_time() {
     subscribe(&mut link, "7", BLOCKS).unwrap();
     match hear(&mut link).await {
         RelayEvent::Failed {
-            tag: Some(1),
-            id: Some(id),
+            tag: 1,
+            id,
             refusal,
         } => {
             assert_eq!((id.as_str(), refusal.reason), ("7", Reason::Upstream));
