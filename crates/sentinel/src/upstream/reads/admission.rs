@@ -1,6 +1,6 @@
 //! What the read lane takes: which reads are admitted to the node, and how many at a time.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -190,12 +190,9 @@ const ABSENT_PAUSE: Duration = Duration::from_secs(2);
 /// How long a read waits for one of the places that all share.
 const PLACE_LIMIT: Duration = Duration::from_secs(1);
 
-/// So many reads may be under way. Clones share them.
-#[derive(Clone, Debug)]
-pub(super) struct Places(Arc<Inner>);
-
+/// So many reads may be under way.
 #[derive(Debug)]
-struct Inner {
+pub(super) struct Places {
     free: Arc<Semaphore>,
     all: usize,
     /// Each read that waits for a place has a clone.
@@ -206,21 +203,21 @@ struct Inner {
 #[derive(Debug)]
 pub(super) struct Place {
     _permit: OwnedSemaphorePermit,
-    places: Places,
+    waiting: Weak<()>,
 }
 
 impl Places {
     pub(super) fn new(all: usize) -> Self {
-        Self(Arc::new(Inner {
+        Self {
             free: Arc::new(Semaphore::new(all)),
             all,
             waiting: Arc::new(()),
-        }))
+        }
     }
 
     /// How many are free, and how many there are.
     pub(super) fn free_and_all(&self) -> (usize, usize) {
-        (self.0.free.available_permits(), self.0.all)
+        (self.free.available_permits(), self.all)
     }
 
     /// Waits for one, in the order of arrival; none once there are to be no more.
@@ -228,21 +225,21 @@ impl Places {
     /// # Cancel safety
     /// Dropping the future gives the turn up.
     pub(super) async fn take(&self) -> Option<Place> {
-        let _waiting = Arc::clone(&self.0.waiting);
-        let permit = Arc::clone(&self.0.free).acquire_owned().await.ok()?;
+        let _waiting = Arc::clone(&self.waiting);
+        let permit = Arc::clone(&self.free).acquire_owned().await.ok()?;
         Some(self.of(permit))
     }
 
     /// One that is free.
     pub(super) fn take_free(&self) -> Option<Place> {
-        let permit = Arc::clone(&self.0.free).try_acquire_owned().ok()?;
+        let permit = Arc::clone(&self.free).try_acquire_owned().ok()?;
         Some(self.of(permit))
     }
 
     fn of(&self, permit: OwnedSemaphorePermit) -> Place {
         Place {
             _permit: permit,
-            places: self.clone(),
+            waiting: Arc::downgrade(&self.waiting),
         }
     }
 }
@@ -251,7 +248,7 @@ impl Place {
     /// Whether a read waits for one. That none is free is not enough: then all slow clients would lose theirs, and ask
     /// the node for the same again.
     pub(super) fn is_wanted(&self) -> bool {
-        Arc::strong_count(&self.places.0.waiting) > 1
+        self.waiting.strong_count() > 1
     }
 }
 
