@@ -34,8 +34,6 @@ struct Inner {
 
 /// What is known of one node.
 pub(super) struct Node {
-    /// Opens connections to it.
-    pub(super) dialer: Dialer,
     /// Asks it over kept-alive connections, for clients.
     pub(super) http: NodeHttp,
     state: Mutex<NodeState>,
@@ -60,13 +58,12 @@ impl Nodes {
         };
         let nodes = upstream.urls.iter().map(|url| {
             let dialer = Dialer::new(url, &shared_context.trust, config.fixed.connect_timeout)?;
-            let http = NodeHttp::new(&dialer, pool_options.clone(), upstream.timeout)?;
+            let http = NodeHttp::new(dialer, pool_options.clone(), upstream.timeout)?;
             let state = Mutex::new(NodeState {
                 endpoint: url.to_string(),
                 ..NodeState::default()
             });
             Ok(Node {
-                dialer,
                 http,
                 state,
                 look: Notify::new(),
@@ -103,7 +100,7 @@ impl Nodes {
         if state.drained.is_none() && state.unanswered_since.is_none() {
             return takes;
         }
-        let now = self.0.shared_context.clock.now();
+        let now = self.now();
         let is_drained = state.is_drained(now);
         drop(state);
         takes && !is_drained && !self.is_left_behind(node, now)
@@ -125,14 +122,14 @@ impl Nodes {
 
     /// A node's address.
     pub fn endpoint(&self, node: NodeIndex) -> &Endpoint {
-        self.node(node).dialer.endpoint()
+        self.node(node).http.dialer.endpoint()
     }
 
     /// The node itself if it is up, answers and is not to be left alone, else the first other one of which that is so;
     /// itself if it is so of none.
     pub fn nearest_up(&self, node: NodeIndex) -> NodeIndex {
         let mut candidates = iter::once(node).chain(0..self.count());
-        let now = self.0.shared_context.clock.now();
+        let now = self.now();
         let serves = |node: &NodeIndex| {
             let state = self.node(*node).state();
             state.up && !state.is_silent_for(ABSENT, now) && !state.is_drained(now)
@@ -261,7 +258,7 @@ impl Nodes {
             };
             let is_tested = Version::parse(&status.version).is_some_and(Version::is_tested);
             if !is_tested && !any_version {
-                return Err(node.dialer.setup(&untested(&status.version)));
+                return Err(node.http.dialer.setup(&untested(&status.version)));
             }
             node.state().version = status.version;
         }

@@ -113,7 +113,7 @@ impl Watch {
         let patience = nodes.shared_context().config.load().upstream.timeout;
         // An answer that is late is still one.
         let limit = (patience / 3).clamp(SHORTEST_LIMIT, LONGEST_LIMIT);
-        let dialer = &nodes.node(index).dialer;
+        let dialer = nodes.node(index).http.dialer.clone();
         let http = NodeHttp::new(dialer, nodes.pool_options().clone(), limit)?;
         let first_limit = BlockLimits::DEFAULT.answer_bytes(nodes.ledger().capacity());
         let watch = Self {
@@ -201,7 +201,8 @@ impl Watch {
 
     /// Follows the chain.
     fn follow(&self) -> Result<(Follower, impl Future<Output = ()> + Send + use<>), UpstreamError> {
-        let endpoint = self.node().dialer.endpoint();
+        let dialer = &self.http.dialer;
+        let context = self.nodes.shared_context();
         let options = FollowOptions {
             from: self.from,
             codes: false,
@@ -209,15 +210,12 @@ impl Watch {
             max_answer_bytes: self.max_answer_bytes.clone(),
             // Watermarks are not used here.
             watermark_interval: Duration::from_secs(60),
-            trust: self.nodes.shared_context().trust.clone(),
+            trust: context.trust.clone(),
             ..FollowOptions::default()
         };
-        let (clock, end) = (
-            self.nodes.shared_context().clock,
-            self.nodes.shared_context().end.clone(),
-        );
-        let (follower, worker) = follow(endpoint, options, move || clock.now(), end)
-            .map_err(|error| self.node().dialer.setup(&error))?;
+        let (clock, end) = (context.clock, context.end.clone());
+        let (follower, worker) = follow(dialer.endpoint(), options, move || clock.now(), end)
+            .map_err(|error| dialer.setup(&error))?;
         Ok((follower, worker.run()))
     }
 
@@ -440,7 +438,7 @@ impl Watch {
     }
 
     fn now(&self) -> Nanos {
-        self.nodes.shared_context().clock.now()
+        self.nodes.now()
     }
 }
 

@@ -39,12 +39,9 @@ pub(crate) struct DoorNodes {
 }
 
 struct Listener {
-    dialer: Dialer,
     http: NodeHttp,
     /// The one connection over which all streams of gRPC go.
     link: AsyncMutex<Option<Link>>,
-    /// For the head of an answer.
-    patience: Duration,
 }
 
 /// A connection, and the task that serves it.
@@ -77,10 +74,8 @@ impl DoorNodes {
             let limit = config.fixed.connect_timeout;
             let dialer = Dialer::new(endpoint, &context.trust, limit)?;
             Ok(Listener {
-                http: NodeHttp::new(&dialer, nodes.pool_options().clone(), patience)?,
-                dialer,
+                http: NodeHttp::new(dialer, nodes.pool_options().clone(), patience)?,
                 link: AsyncMutex::default(),
-                patience,
             })
         });
         Ok(Self {
@@ -152,7 +147,7 @@ impl Listener {
         (head, deadline): (&Parts, Option<Deadline>),
         body: &Mutex<CallBody>,
     ) -> Result<Response<Incoming>, UpstreamError> {
-        let endpoint = self.dialer.endpoint();
+        let endpoint = self.http.dialer.endpoint();
         let path = head.uri.path_and_query();
         let uri = Uri::builder()
             .scheme(if endpoint.is_tls() { "https" } else { "http" })
@@ -172,11 +167,11 @@ impl Listener {
             }
             *request.version_mut() = hyper::Version::HTTP_2;
             let answer = sender.send_request(request).await;
-            answer.map_err(|error| self.dialer.broken(&error))
+            answer.map_err(|error| self.http.dialer.broken(&error))
         };
-        match timeout(self.patience, answer).await {
+        match timeout(self.http.patience, answer).await {
             Ok(answer) => answer,
-            Err(_) => Err(self.dialer.timeout()),
+            Err(_) => Err(self.http.dialer.timeout()),
         }
     }
 
@@ -186,7 +181,7 @@ impl Listener {
         if let Some(link) = link.as_ref().filter(|link| !link.sender.is_closed()) {
             return Ok(link.sender.clone());
         }
-        let stream = TokioIo::new(self.dialer.connect().await?);
+        let stream = TokioIo::new(self.http.dialer.connect().await?);
         let handshake = http2::Builder::new(TokioExecutor::new())
             .timer(TokioTimer::new())
             .initial_stream_window_size(STREAM_BYTES)
@@ -194,7 +189,7 @@ impl Listener {
             .handshake(stream);
         let (sender, connection) = handshake
             .await
-            .map_err(|error| self.dialer.broken(&error))?;
+            .map_err(|error| self.http.dialer.broken(&error))?;
         let task = tokio::spawn(async move {
             // Its streams fail with it, and say why.
             let _ = connection.await;

@@ -47,10 +47,11 @@ pub(super) type NodeBody = ProgressBody<PooledBody>;
 pub(super) struct NodeHttp {
     /// What stands before every path: empty, or a gateway's prefix.
     pub(super) base: String,
-    dialer: Dialer,
+    /// Opens connections to it.
+    pub(super) dialer: Dialer,
     pool: Pool,
     /// For the head of an answer, and for each further part.
-    patience: Duration,
+    pub(super) patience: Duration,
 }
 
 impl NodeHttp {
@@ -60,7 +61,7 @@ impl NodeHttp {
     /// # Errors
     /// [`UpstreamError::Setup`] when the node's address is no `Host`.
     pub(super) fn new(
-        dialer: &Dialer,
+        dialer: Dialer,
         options: PoolOptions,
         patience: Duration,
     ) -> Result<Self, UpstreamError> {
@@ -68,7 +69,7 @@ impl NodeHttp {
         Ok(Self {
             base: base.trim_end_matches('/').to_owned(),
             pool: Pool::new(dialer.clone(), options)?,
-            dialer: dialer.clone(),
+            dialer,
             patience,
         })
     }
@@ -184,7 +185,7 @@ mod tests {
         // Connections are made, and nothing reads them.
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let dialer = dialer_to(&format!("http://{}", listener.local_addr().unwrap()));
-        let http = NodeHttp::new(&dialer, options(), Duration::from_millis(50)).unwrap();
+        let http = NodeHttp::new(dialer, options(), Duration::from_millis(50)).unwrap();
         let late = http.send(&request(Repeat::Always)).await.map(|_| ());
         assert!(
             matches!(late, Err(UpstreamError::Timeout { .. })),

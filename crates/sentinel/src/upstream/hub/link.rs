@@ -165,7 +165,7 @@ impl Link {
 
     fn connect(&mut self, connections: &mut Connections) {
         let nodes = &self.hub.0.nodes;
-        let dialer = nodes.node(nodes.nearest_up(self.home)).dialer.clone();
+        let dialer = nodes.node(nodes.nearest_up(self.home)).http.dialer.clone();
         let ledger = nodes.ledger().clone();
         let (requests, receiver) = mpsc::channel(REQUESTS);
         connections.last += 1;

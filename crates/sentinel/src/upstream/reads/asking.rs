@@ -81,7 +81,7 @@ async fn answered(
             body: request.body.clone(),
             repeat,
         };
-        if node.dialer.endpoint().is_tls() || !node.http.base.is_empty() {
+        if node.http.dialer.endpoint().is_tls() || !node.http.base.is_empty() {
             // A gateway chooses by the host. A node does not; its list of methods links to the
             // host that the client asked.
             outgoing.headers.remove(header::HOST);
