@@ -85,42 +85,32 @@ impl Health {
 
     /// Takes in what was seen: what follows from it.
     pub(super) fn see(&mut self, seen: Observation, now: Nanos) -> Option<NodeEvent> {
-        match seen {
+        let node = self.node;
+        let reason = match seen {
             Observation::Answer { catching_up } => {
                 (self.answered_at, self.unanswered_since) = (now, None);
-                if now < self.unusable_until {
-                    return None;
-                }
-                self.answered(catching_up)
+                // Unknown, Down, Up => Up
+                let is_new =
+                    now >= self.unusable_until && self.enter(Condition::Up { catching_up });
+                return is_new.then_some(NodeEvent::Up { node, catching_up });
             }
             Observation::Silent(reason) => {
                 let silent = now.saturating_sub(self.answered_at);
                 if self.condition != Condition::Unknown && silent < self.patience {
                     return None;
                 }
-                self.down(reason)
+                reason
             }
             Observation::Unusable(reason) => {
                 self.unusable_until = now.saturating_add(UNUSABLE_FOR);
-                self.down(reason)
+                reason
             }
-            Observation::Unreachable(reason) => self.down(reason),
+            Observation::Unreachable(reason) => reason,
             Observation::Gone(reason) => {
                 self.unanswered_since = None;
-                self.down(reason)
+                reason
             }
-        }
-    }
-
-    fn answered(&mut self, catching_up: bool) -> Option<NodeEvent> {
-        let node = self.node;
-        // Unknown, Down, Up => Up
-        let is_new = self.enter(Condition::Up { catching_up });
-        is_new.then_some(NodeEvent::Up { node, catching_up })
-    }
-
-    fn down(&mut self, reason: String) -> Option<NodeEvent> {
-        let node = self.node;
+        };
         // Unknown, Up => Down
         let is_new = self.enter(Condition::Down);
         is_new.then_some(NodeEvent::Down { node, reason })
