@@ -6,7 +6,10 @@
 
 mod refuse;
 
+use std::borrow::Cow;
+
 use compact_str::CompactString;
+use hyper::header::{self, HeaderName};
 pub use wire::http::HttpDate;
 use wire::http::{
     BodyLength, LAST_CHUNK, ResponseHead, Version, write_chunk_end, write_chunk_start,
@@ -199,6 +202,27 @@ fn write_body(out: &mut Vec<u8>, len: usize, asked: Asked, write: impl FnOnce(&m
     if chunked {
         write_chunk_end(out);
         out.extend_from_slice(LAST_CHUNK);
+    }
+}
+
+/// A name as Go's servers spell it: the library keeps names in lower case.
+pub(crate) fn go_name(name: &HeaderName) -> Cow<'static, str> {
+    match *name {
+        header::CONTENT_TYPE => "Content-Type".into(),
+        header::DATE => "Date".into(),
+        header::CACHE_CONTROL => "Cache-Control".into(),
+        header::VARY => "Vary".into(),
+        _ => {
+            let mut is_first = true;
+            let spelt = |letter: char| {
+                if std::mem::replace(&mut is_first, letter == '-') {
+                    letter.to_ascii_uppercase()
+                } else {
+                    letter
+                }
+            };
+            name.as_str().chars().map(spelt).collect::<String>().into()
+        }
     }
 }
 

@@ -267,3 +267,15 @@ fn websocket_answers_are_one_frame() {
     write_answer(&mut expected, None, &refusal_member(&refusal));
     assert_eq!(&out[4..], expected);
 }
+
+#[test]
+fn names_are_spelt_as_the_node_does() {
+    for (name, expected) in [
+        ("x-server-time", "X-Server-Time"),
+        ("content-type", "Content-Type"),
+        ("access-control-allow-origin", "Access-Control-Allow-Origin"),
+        ("etag", "Etag"),
+    ] {
+        assert_eq!(go_name(&HeaderName::from_static(name)), expected);
+    }
+}

@@ -1,13 +1,12 @@
 //! Answers over HTTP: what the node answers, passed on as it comes; the write lane's answer to a broadcast; and answers
 //! that are made here.
 
-use std::borrow::Cow;
 use std::cell::RefCell;
 use std::future::poll_fn;
 use std::task::{Poll, ready};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use bytes::Bytes;
+use hyper::HeaderMap;
 use tokio::time::Instant;
 use wire::http::{
     BodyLength, HttpError, LAST_CHUNK, ResponseHead, Version, write_chunk_end, write_chunk_start,
@@ -21,13 +20,13 @@ use crate::front::socket::{Backlog, Ended, Stream};
 use crate::lane::WriteAnswer;
 use crate::metrics::OutcomeLabel;
 use crate::refusal::{Reason, Refusal};
-use crate::respond::{Asked, Form, HttpDate, malformed};
+use crate::respond::{Asked, Form, HttpDate, go_name, malformed};
 use crate::upstream::{Pieces as _, ReadAnswer};
 
 /// A node's answer that is complete in memory.
 pub(super) struct WholeAnswer {
     pub(super) status: u16,
-    pub(super) headers: Vec<(Cow<'static, str>, Bytes)>,
+    pub(super) headers: HeaderMap,
     pub(super) body: Vec<u8>,
 }
 
@@ -109,14 +108,14 @@ impl<B: Backend, IO: Stream> Exchange<B, IO> {
     pub(super) fn head(
         &mut self,
         status: u16,
-        headers: &[(Cow<'static, str>, Bytes)],
+        headers: &HeaderMap,
         length: BodyLength,
         asked: Asked,
     ) {
         let out = self.socket().output.tail();
         let mut head = ResponseHead::start(out, asked.version, status);
         for (name, value) in headers {
-            head = head.field(name, value);
+            head = head.field(&go_name(name), value.as_bytes());
         }
         head.finish(length, asked.keep_alive);
     }

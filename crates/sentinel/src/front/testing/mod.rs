@@ -11,6 +11,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use fairq::ClientKey;
+use hyper::HeaderMap;
+use hyper::header::{CONTENT_TYPE, HeaderValue};
 use pacing::Nanos;
 use tokio::sync::Notify;
 
@@ -269,7 +271,7 @@ impl ReadAnswer<Body> {
         let bytes = |piece: &&str| Bytes::copy_from_slice(piece.as_bytes());
         Self {
             status,
-            headers: vec![("Content-Type".into(), Bytes::from_static(b"text/test"))],
+            headers: HeaderMap::from_iter([(CONTENT_TYPE, HeaderValue::from_static("text/test"))]),
             length: None,
             took: Some(Nanos::from_millis(2)),
             is_counted: true,

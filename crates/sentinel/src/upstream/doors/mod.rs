@@ -7,9 +7,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use hyper::body::Incoming;
 use hyper::client::conn::http2;
-use hyper::header::{self, HeaderName};
+use hyper::header;
 use hyper::http::request::Parts;
-use hyper::{HeaderMap, Request, Response, Uri};
+use hyper::{Request, Response, Uri};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use parking_lot::Mutex;
 use rpc::Endpoint;
@@ -23,7 +23,7 @@ use super::UpstreamError;
 use super::answer::{AnswerBody, Source};
 use super::choice::{Asked, Wanted, first_answer};
 use super::dial::Dialer;
-use super::http::{NodeBody, NodeHttp, Outgoing, Repeat, is_hop_header, uri};
+use super::http::{NodeBody, NodeHttp, Outgoing, Repeat, end_to_end, uri};
 use super::node_state::{NodeDoor, NodeIndex};
 use super::nodes::Nodes;
 use super::reads::Admitted;
@@ -230,13 +230,4 @@ impl Listener {
         *answer.version_mut() = hyper::Version::default();
         Ok(answer)
     }
-}
-
-/// The headers that concern more than one connection (RFC 9110, section 7.6.1).
-fn end_to_end(headers: &HeaderMap) -> HeaderMap {
-    let travels = |(name, _): &(&HeaderName, _)| !is_hop_header(name, headers);
-    let copied = headers.iter().filter(travels);
-    copied
-        .map(|(name, value)| (name.clone(), value.clone()))
-        .collect()
 }

@@ -137,9 +137,18 @@ fn is_plain(byte: u8) -> bool {
 
 const HEX: &[u8; 16] = b"0123456789ABCDEF";
 
+/// The headers that concern more than one connection (RFC 9110, section 7.6.1).
+pub(super) fn end_to_end(headers: &HeaderMap) -> HeaderMap {
+    let travels = |(name, _): &(&HeaderName, _)| !is_hop_header(name, headers);
+    let copied = headers.iter().filter(travels);
+    copied
+        .map(|(name, value)| (name.clone(), value.clone()))
+        .collect()
+}
+
 /// Whether a header concerns one connection, or how a body is framed on it (RFC 9110, section 7.6.1); what says the length
 /// of a body is none of these.
-pub(in crate::upstream) fn is_hop_header(name: &HeaderName, headers: &HeaderMap) -> bool {
+fn is_hop_header(name: &HeaderName, headers: &HeaderMap) -> bool {
     let named = || {
         let mut values = headers.get_all(header::CONNECTION).iter();
         values.any(|value| {
@@ -191,6 +200,26 @@ mod tests {
             matches!(late, Err(UpstreamError::Timeout { .. })),
             "{late:?}"
         );
+    }
+
+    #[test]
+    fn headers_of_the_connection_stay_here() {
+        let mut headers = HeaderMap::new();
+        for (name, value) in [
+            ("connection", "close, X-Secret"),
+            ("x-secret", "1"),
+            ("transfer-encoding", "chunked"),
+            ("keep-alive", "timeout=5"),
+            ("x-server-time", "1"),
+        ] {
+            let name = HeaderName::from_static(name);
+            headers.insert(name, value.parse().unwrap());
+        }
+        let left: Vec<_> = headers
+            .keys()
+            .filter(|name| !is_hop_header(name, &headers))
+            .collect();
+        assert_eq!(left, ["x-server-time"]);
     }
 
     fn text(base: &str, target: &'static str) -> String {

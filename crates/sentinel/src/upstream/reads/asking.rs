@@ -8,16 +8,15 @@ use hyper::http::request::Parts;
 use hyper::{HeaderMap, Method, Response, header};
 use wire::json;
 
+use super::ReadAnswer;
 use super::admission::{Admission, Admitted, Read, ReadRequest};
-use super::answer::{ReadAnswer, end_to_end};
 use super::asked::Asked;
-use super::cache::Headers;
 use crate::respond::KeptId;
 use crate::upstream::UpstreamError;
 use crate::upstream::answer::{AnswerBody, Source};
 use crate::upstream::choice::{self, first_answer};
 use crate::upstream::doors::CallBody;
-use crate::upstream::http::{NodeBody, Outgoing, Repeat, content_length, uri};
+use crate::upstream::http::{NodeBody, Outgoing, Repeat, content_length, end_to_end, uri};
 use crate::upstream::node_state::{NodeDoor, NodeIndex};
 use crate::upstream::nodes::Nodes;
 
@@ -48,10 +47,12 @@ pub(super) async fn ask(
     if !window.grow(wanted.min(window_bytes).saturating_sub(first)) {
         return Err(UpstreamError::Memory);
     }
+    let mut headers = end_to_end(&head.headers);
+    headers.remove(header::CONTENT_LENGTH);
     Ok(ReadAnswer {
         status: head.status.as_u16(),
         length,
-        headers: end_to_end(&head.headers),
+        headers,
         took: Some(took.into()),
         is_counted: true,
         body: AnswerBody::of_node(
@@ -146,10 +147,11 @@ fn push_headers(key: &mut Vec<u8>, headers: &HeaderMap) {
 /// says otherwise. CometBFT says so if each argument was given that names the height (`rpc.Cacheable` in
 /// `rpc/core/routes.go`, v0.38.17). `None` if it is one client's: it has another directive, comes from another cache, or has
 /// a header that names the request.
-pub(super) fn public_for(status: u16, headers: &Headers, unless_told: u64) -> Option<Duration> {
+pub(super) fn public_for(status: u16, headers: &HeaderMap, unless_told: u64) -> Option<Duration> {
     let mut seconds = None;
     for (name, value) in headers {
-        match name.to_ascii_lowercase().as_str() {
+        let value = value.as_bytes();
+        match name.as_str() {
             "cache-control" if seconds.is_none() => {
                 let text = str::from_utf8(value).ok()?;
                 seconds = text.strip_prefix("public, max-age=")?.parse::<u64>().ok();

@@ -4,7 +4,6 @@
 //! other may be older than their question, so that a client would not see what it has just written. They wait for its
 //! end. Then one of them asks, for all who came before that.
 
-use std::borrow::Cow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -12,6 +11,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use hashbrown::HashMap;
 use hyper::HeaderMap;
+use hyper::header::{AGE, HeaderValue};
 use parking_lot::Mutex;
 use quick_cache::sync::Cache as KeyedCache;
 use quick_cache::{OptionsBuilder, Weighter};
@@ -52,8 +52,6 @@ struct UnderWay {
 /// or was refused there is no end, and another one of them asks.
 type End = Option<Arc<Kept>>;
 
-pub(super) type Headers = Vec<(Cow<'static, str>, Bytes)>;
-
 /// An answer for several.
 #[derive(Debug)]
 pub(super) struct Kept {
@@ -67,7 +65,7 @@ pub(super) struct Kept {
 /// What stands around the body of an answer.
 #[derive(Debug)]
 pub(super) struct KeptHead {
-    pub(super) headers: Headers,
+    pub(super) headers: HeaderMap,
     /// Behind it, over gRPC.
     pub(super) trailers: Option<HeaderMap>,
     /// How long it may be given out; not at all to those who ask later if it may change.
@@ -81,11 +79,10 @@ impl Kept {
     }
 
     /// Its headers, with its age if it cannot change (RFC 9111, section 5.1).
-    pub(super) fn headers(&self) -> Headers {
+    pub(super) fn headers(&self) -> HeaderMap {
         let mut headers = self.head.headers.clone();
         if self.is_final() {
-            let age = self.since.elapsed().as_secs().to_string();
-            headers.push(("Age".into(), age.into()));
+            headers.insert(AGE, self.since.elapsed().as_secs().into());
         }
         headers
     }
@@ -244,17 +241,17 @@ impl Asking {
     /// body again if there is no room.
     pub(super) fn keep(
         mut self,
-        head: KeptHead,
+        mut head: KeptHead,
         (body, mut charge): (Vec<u8>, Reservation),
         id: std::ops::Range<usize>,
     ) -> Result<Arc<Kept>, (Vec<u8>, Reservation)> {
         let inner = &self.cache.0;
-        let sizes = head
-            .headers
-            .iter()
-            .map(|(name, text)| name.len() + text.len());
-        let trailers = head.trailers.iter().flat_map(HeaderMap::iter);
-        let sizes = sizes.chain(trailers.map(|(name, text)| name.as_str().len() + text.len()));
+        // What they were read into is not kept with them.
+        for text in head.headers.values_mut() {
+            *text = HeaderValue::from_bytes(text.as_bytes()).expect("it was one");
+        }
+        let fields = head.headers.iter().chain(head.trailers.iter().flatten());
+        let sizes = fields.map(|(name, text)| FIELD_BYTES + name.as_str().len() + text.len());
         let weight = body.capacity() + self.key.len() + sizes.sum::<usize>() + OVERHEAD;
         let missing = weight.saturating_sub(charge.bytes());
         let room = inner.alive.reserve(weight);
@@ -308,6 +305,8 @@ const USUAL_ANSWER: usize = 4 << 10;
 /// How long a client waits for answers to others before it asks alone, so that nobody who asks keeps others from asking. In
 /// that time a node sends the longest answer that is kept by default, at 30 Mbit/s.
 const LONGEST_WAIT: Duration = Duration::from_secs(5);
+/// A header's place in a map, beside its text.
+const FIELD_BYTES: usize = 128;
 /// What an answer takes beside its text.
 const OVERHEAD: usize = 512;
 
@@ -320,7 +319,7 @@ mod tests {
         let since = Instant::now();
         let kept = Kept {
             head: KeptHead {
-                headers: Vec::new(),
+                headers: HeaderMap::new(),
                 trailers: None,
                 fresh: Duration::from_secs(60),
             },

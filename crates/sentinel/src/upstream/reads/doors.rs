@@ -1,18 +1,14 @@
 //! Reads at the other listeners of a Cosmos SDK's nodes: they go to a node as those at the RPC do, and their answers are
 //! shared and kept as the RPC's are.
 
-use std::borrow::Cow;
-
-use bytes::Bytes;
 use fairq::ClientKey;
-use hyper::header::{HeaderName, HeaderValue};
 use hyper::http::request::Parts;
 use hyper::{HeaderMap, Response};
 use tokio::time::sleep_until;
 
 use super::admission::{Admitted, no_node};
 use super::asked::Asked;
-use super::cache::{Found, Headers, Kept};
+use super::cache::{Found, Kept};
 use super::{Reads, Shared, asking};
 use crate::budget::{Reservation, work_of};
 use crate::refusal::Refusal;
@@ -129,11 +125,6 @@ impl Reads {
         answer: Response<AnswerBody>,
     ) -> Result<Response<AnswerBody>, Refusal> {
         let (head, mut body) = answer.into_parts();
-        let copy = |(name, value): (&HeaderName, &HeaderValue)| {
-            let name = Cow::Owned(name.as_str().to_owned());
-            (name, Bytes::copy_from_slice(value.as_bytes()))
-        };
-        let headers: Headers = head.headers.iter().map(copy).collect();
         let read = |whole: &[u8], trailers: Option<&HeaderMap>, height| {
             let is_final = match door {
                 NodeDoor::Grpc if !is_served(trailers) => return None,
@@ -142,9 +133,8 @@ impl Reads {
             };
             Some((whole.len()..whole.len(), is_final))
         };
-        let status = head.status.as_u16();
-        self.share(shared, (status, &headers), &mut body, read)
-            .await?;
+        let told = (head.status.as_u16(), &head.headers);
+        self.share(shared, told, &mut body, read).await?;
         Ok(Response::from_parts(head, body))
     }
 }
@@ -174,11 +164,6 @@ fn answer_of(kept: &Kept) -> Response<AnswerBody> {
     let [all, ..] = kept.body(None);
     let body = AnswerBody::whole(all, kept.trailers().cloned());
     let mut answer = Response::new(body);
-    for (name, value) in kept.headers() {
-        let value = HeaderValue::from_maybe_shared(value);
-        if let (Ok(name), Ok(value)) = (HeaderName::from_bytes(name.as_bytes()), value) {
-            answer.headers_mut().append(name, value);
-        }
-    }
+    *answer.headers_mut() = kept.headers();
     answer
 }

@@ -4,7 +4,6 @@
 //! held by its answer's body, until that is dropped.
 
 mod admission;
-mod answer;
 mod asked;
 mod asking;
 mod cache;
@@ -19,13 +18,13 @@ use bytes::Bytes;
 use fairq::ClientKey;
 use futures_util::future::BoxFuture;
 use hyper::HeaderMap;
+use pacing::Nanos;
 
 pub(super) use self::admission::Admitted;
 pub use self::admission::ReadRequest;
 use self::admission::{Admission, Read};
-pub use self::answer::ReadAnswer;
 use self::asking::HEAD_BYTES;
-use self::cache::{Asking, Cache, Found, Headers, KeptHead};
+use self::cache::{Asking, Cache, Found, KeptHead};
 pub(crate) use self::params::{changes, price, price_of_page};
 use super::answer::AnswerBody;
 use super::body::charged;
@@ -40,6 +39,23 @@ use crate::respond::KeptId;
 /// Waits for the turn of a client's call, which is so long, among the writes.
 pub(crate) type Turns =
     Arc<dyn Fn(ClientKey, Bytes) -> BoxFuture<'static, Result<(), Refusal>> + Send + Sync>;
+
+/// The node's answer, its body still to be read.
+#[derive(Debug)]
+pub struct ReadAnswer<B> {
+    /// The HTTP status.
+    pub status: u16,
+    /// The headers, without those of connection and framing.
+    pub headers: HeaderMap,
+    /// `Content-Length`, if the node gave one. The answer to `HEAD` has one and no body.
+    pub length: Option<u64>,
+    /// From the moment it was sent to the head of the answer; none if no node was asked for it.
+    pub took: Option<Nanos>,
+    /// Whether it counts as a read of its client's, whose rate bounds the request then.
+    pub is_counted: bool,
+    /// The body.
+    pub body: B,
+}
 
 /// A question that others wait for the answer of.
 struct Shared<'a> {
@@ -221,7 +237,7 @@ impl Reads {
     async fn share(
         &self,
         mut shared: Shared<'_>,
-        (status, headers): (u16, &Headers),
+        (status, headers): (u16, &HeaderMap),
         body: &mut AnswerBody,
         read: impl FnOnce(&[u8], Option<&HeaderMap>, u64) -> Option<(Range<usize>, bool)> + Send,
     ) -> Result<(), Refusal> {

@@ -107,10 +107,8 @@ async fn answers_are_the_node_s_own() {
             .headers
             .iter()
             .map(|(name, value)| {
-                (
-                    name.to_lowercase(),
-                    String::from_utf8_lossy(value).into_owned(),
-                )
+                let value = String::from_utf8_lossy(value.as_bytes());
+                (name.as_str().to_owned(), value.into_owned())
             })
             .filter(|(name, _)| !changes.contains(&name.as_str()))
             .collect();
@@ -371,12 +369,7 @@ async fn case_90_the_length_that_a_client_is_told_is_the_one_of_the_framing() {
     ] {
         let answer = rig.reads.forward(client(2), 0, get(target)).await.unwrap();
         assert_eq!(answer.length, None, "{target}");
-        assert!(
-            answer
-                .headers
-                .iter()
-                .all(|(name, _)| name != "Content-Length")
-        );
+        assert!(!answer.headers.contains_key("content-length"));
         assert_eq!(body(answer).await.unwrap(), expected.as_bytes(), "{target}");
     }
     let refused = rig.reads.forward(client(2), 0, get("/two")).await;

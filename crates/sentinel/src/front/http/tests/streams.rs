@@ -7,6 +7,7 @@ use futures_util::stream;
 use http_body_util::{BodyExt as _, Full, StreamBody};
 use hyper::body::Frame;
 use hyper::client::conn::http2::{self, SendRequest};
+use hyper::header::{HeaderName, HeaderValue};
 use hyper::{HeaderMap, Method, Request, Response};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
@@ -176,12 +177,16 @@ async fn http_35_a_long_answer_comes_whole_or_as_broken_off() {
     let bench = Bench::new();
     let mut sender = speak_frames(&bench).await;
     let long = "a".repeat(300_000);
+    let head = |bytes| {
+        let value = HeaderValue::try_from("h".repeat(bytes)).unwrap();
+        HeaderMap::from_iter([(HeaderName::from_static("x-long"), value)])
+    };
     let long_head = ReadAnswer {
-        headers: vec![("x-long".into(), Bytes::from(vec![b'h'; 2 * STREAM_BYTES]))],
+        headers: head(2 * STREAM_BYTES),
         ..ReadAnswer::whole(200, &long)
     };
     let too_long = ReadAnswer {
-        headers: vec![("x-long".into(), Bytes::from(vec![b'h'; 65 << 10]))],
+        headers: head(65 << 10),
         ..ReadAnswer::whole(200, "")
     };
     let answers = [
