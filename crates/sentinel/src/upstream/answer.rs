@@ -291,7 +291,7 @@ impl Announced {
 impl From<BodyError> for Refusal {
     fn from(error: BodyError) -> Self {
         match error {
-            BodyError::Node(error) => error.refusal(),
+            BodyError::Node(error) => error.into(),
             BodyError::Stream(_) | BodyError::Silent => {
                 Self::new(Reason::Upstream, "the node broke the connection off")
             }

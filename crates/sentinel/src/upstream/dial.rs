@@ -163,32 +163,25 @@ impl UpstreamError {
     pub(super) const fn is_unsent(&self) -> bool {
         matches!(self, Self::Connect(..))
     }
-
-    /// The text for the client of a read. The endpoint's address is left out: it is the operator's
-    /// business.
-    pub fn refusal(&self) -> Refusal {
-        let upstream = |text: &str| Refusal::new(Reason::Upstream, text);
-        match self {
-            Self::Memory => Refusal::buffers_full(),
-            Self::Request(_) => Refusal::new(Reason::Parse, self.to_string()),
-            Self::Timeout(_) => {
-                upstream("the node did not answer in time").retry_after(SHORT_PAUSE)
-            }
-            Self::Broken(..) => {
-                upstream("the node broke the connection off").retry_after(SHORT_PAUSE)
-            }
-            Self::Garbage(..) => upstream("the node answered something that cannot be read"),
-            Self::Setup(..) | Self::Connect(..) => {
-                upstream("no node can be reached").retry_after(SHORT_PAUSE)
-            }
-            Self::TooLarge(_) | Self::Refused(_) => upstream(&self.to_string()),
-        }
-    }
 }
 
+/// The text for the client of a read. The endpoint's address is left out: it is the operator's business.
 impl From<UpstreamError> for Refusal {
     fn from(error: UpstreamError) -> Self {
-        error.refusal()
+        use UpstreamError::{
+            Broken, Connect, Garbage, Memory, Refused, Request, Setup, Timeout, TooLarge,
+        };
+        let upstream = |text: &str| Self::new(Reason::Upstream, text);
+        let text = error.to_string();
+        match error {
+            Memory => Self::buffers_full(),
+            Request(_) => Self::new(Reason::Parse, text),
+            Timeout(_) => upstream("the node did not answer in time").retry_after(SHORT_PAUSE),
+            Broken(..) => upstream("the node broke the connection off").retry_after(SHORT_PAUSE),
+            Garbage(..) => upstream("the node answered something that cannot be read"),
+            Setup(..) | Connect(..) => upstream("no node can be reached").retry_after(SHORT_PAUSE),
+            TooLarge(_) | Refused(_) => upstream(&text),
+        }
     }
 }
 
