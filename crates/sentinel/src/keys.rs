@@ -12,6 +12,7 @@ use pacing::Rate;
 use serde::Deserialize;
 use sha2::{Digest as _, Sha256};
 
+use crate::config::is_listed;
 use crate::files::{self, SettingError};
 use crate::refusal::{Reason, Refusal};
 
@@ -225,11 +226,7 @@ impl KnownKeys {
         let Some(rules) = self.rules.get(&client) else {
             return Ok(());
         };
-        let fits = |pattern: &String| match pattern.strip_suffix('*') {
-            Some(start) => method.starts_with(start),
-            None => method == pattern,
-        };
-        let is_allowed = rules.methods.is_empty() || rules.methods.iter().any(fits);
+        let is_allowed = rules.methods.is_empty() || is_listed(&rules.methods, method);
         let refusal = || Refusal::new(Reason::Method, "this key may not call this method");
         is_allowed.then_some(()).ok_or_else(refusal)
     }

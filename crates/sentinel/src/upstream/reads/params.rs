@@ -7,7 +7,7 @@ use wire::encoding::{self, decode_base64, decode_hash};
 use wire::json;
 use wire::proto::{Fields, Value};
 
-use crate::config::Reads;
+use crate::config::{Reads, is_listed};
 use crate::refusal::{Reason, Refusal};
 use crate::upstream::http::Repeat;
 
@@ -151,11 +151,10 @@ impl Reads {
     /// Whether a method may be called. The node looks names up exactly, so does this. The list of
     /// allowed methods is one of reads: writes are allowed unless they are refused.
     pub(super) fn check(&self, method: &str) -> Result<(), Refusal> {
-        let listed = |list: &[String]| list.iter().any(|pattern| matches(pattern, method));
         let is_write = || BroadcastMethod::of(method.as_bytes()).is_some();
         let allowed = &self.allow_methods;
-        let is_allowed = allowed.is_empty() || listed(allowed) || is_write();
-        if !listed(&self.refuse_methods) && is_allowed {
+        let is_allowed = allowed.is_empty() || is_listed(allowed, method) || is_write();
+        if !is_listed(&self.refuse_methods, method) && is_allowed {
             return Ok(());
         }
         let text = "this method is not served here";
@@ -182,13 +181,6 @@ const CHANGING: [&str; 2] = ["check_tx", "broadcast_evidence"];
 /// Whether a call of this method is work of a write's kind, and has its turn among the writes.
 pub(crate) fn changes(method: &str) -> bool {
     CHANGING.contains(&method)
-}
-
-fn matches(pattern: &str, method: &str) -> bool {
-    match pattern.strip_suffix('*') {
-        Some(prefix) => method.starts_with(prefix),
-        None => method == pattern,
-    }
 }
 
 #[cfg(test)]
