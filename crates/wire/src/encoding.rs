@@ -2,6 +2,7 @@
 //! of `net/url`.
 
 use std::borrow::Cow;
+use std::fmt::Write as _;
 
 use hex_simd::{AsciiCase, Out};
 
@@ -146,6 +147,19 @@ pub enum Plus {
     Literal,
     /// In a query: a space.
     Space,
+}
+
+/// A text with percent escapes in place of all bytes that are not plain. Only ASCII may be.
+pub fn escape(text: &[u8], is_plain: impl Fn(u8) -> bool) -> String {
+    let mut escaped = String::with_capacity(text.len() + 16);
+    for byte in text {
+        if is_plain(*byte) {
+            escaped.push(char::from(*byte));
+        } else {
+            write!(escaped, "%{byte:02X}").expect("a string takes everything");
+        }
+    }
+    escaped
 }
 
 /// Undoes percent escapes; none if one is broken.

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use hyper::header::{HeaderMap, HeaderName, HeaderValue};
 use wire::doors::NoBroadcast;
+use wire::encoding::escape;
 use wire::http::HttpError;
 use wire::json::write::{Int, Text, filled};
 
@@ -196,7 +197,8 @@ impl GrpcStatus {
         let text = |text: &str| HeaderValue::from_str(text).expect("printable ASCII");
         headers.insert(GRPC_STATUS, self.code.into());
         if !self.message.is_empty() {
-            headers.insert(GRPC_MESSAGE, text(&percent_encoded(&self.message)));
+            let message = escape(self.message.as_bytes(), is_plain);
+            headers.insert(GRPC_MESSAGE, text(&message));
         }
         if let Some(after) = self.retry_after {
             let millis = after.as_millis().to_string();
@@ -261,17 +263,9 @@ pub(crate) const fn http_status(code: u16) -> u16 {
     }
 }
 
-/// As `grpc-message` is written (gRPC over HTTP/2, "Percent-Encoded").
-fn percent_encoded(text: &str) -> String {
-    use std::fmt::Write as _;
-    let mut out = String::with_capacity(text.len());
-    for byte in text.bytes() {
-        match byte {
-            b' '..=b'~' if byte != b'%' => out.push(char::from(byte)),
-            _ => write!(out, "%{byte:02X}").expect("a string takes everything"),
-        }
-    }
-    out
+/// Bytes that stand for themselves in `grpc-message` (gRPC over HTTP/2, "Percent-Encoded").
+const fn is_plain(byte: u8) -> bool {
+    matches!(byte, b' '..=b'~') && byte != b'%'
 }
 
 #[cfg(test)]

@@ -13,6 +13,7 @@ use hyper::header::{self, HeaderName};
 use hyper::{HeaderMap, Method, Response, Uri};
 use rpc::Transport;
 use tokio::time::timeout;
+use wire::encoding::escape;
 
 pub(super) use self::pool::PoolOptions;
 use self::pool::{Pool, PooledBody};
@@ -109,18 +110,7 @@ pub(super) fn uri(base: &str, target: &Bytes) -> Result<Uri, UpstreamError> {
     let parsed = if base.is_empty() && target.iter().all(|byte| is_plain(*byte)) {
         Uri::from_maybe_shared(target.clone())
     } else {
-        let mut text = String::with_capacity(base.len() + target.len() + 16);
-        text.push_str(base);
-        for byte in target {
-            if is_plain(*byte) {
-                text.push(char::from(*byte));
-            } else {
-                text.push('%');
-                text.push(char::from(HEX[usize::from(byte >> 4)]));
-                text.push(char::from(HEX[usize::from(byte & 15)]));
-            }
-        }
-        Uri::try_from(text)
+        Uri::try_from(format!("{base}{}", escape(target, is_plain)))
     };
     let uri = parsed.map_err(|error| UpstreamError::Request(error.to_string()))?;
     // `//host/path` would be read as a host.
@@ -134,8 +124,6 @@ pub(super) fn uri(base: &str, target: &Bytes) -> Result<Uri, UpstreamError> {
 fn is_plain(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=:@/?%".contains(&byte)
 }
-
-const HEX: &[u8; 16] = b"0123456789ABCDEF";
 
 /// The headers that concern more than one connection (RFC 9110, section 7.6.1).
 pub(super) fn end_to_end(headers: &HeaderMap) -> HeaderMap {
