@@ -1,5 +1,7 @@
 //! Questions of our own to a node: over HTTP, the answer charged to an account.
 
+use std::borrow::Cow;
+
 use bytes::Bytes;
 use hyper::header::{CONTENT_TYPE, HeaderValue};
 use hyper::{HeaderMap, Method};
@@ -69,27 +71,45 @@ pub(super) fn json_headers() -> HeaderMap {
 /// # Errors
 /// [`UpstreamError::Refused`] with the node's words, [`UpstreamError::Garbage`] for anything else.
 pub(crate) fn result<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, UpstreamError> {
-    #[derive(Deserialize)]
-    struct Envelope<'a> {
-        #[serde(borrow)]
-        result: Option<&'a RawValue>,
-        error: Option<Failure>,
+    let answer: Answer<'a> = serde_json::from_slice(body).map_err(|error| garbage(&error))?;
+    if let Some(failure) = answer.error {
+        return Err(UpstreamError::Refused(failure.text()));
     }
-    #[derive(Deserialize)]
-    struct Failure {
-        #[serde(default)]
-        message: String,
-        #[serde(default)]
-        data: String,
-    }
-    let Envelope { result, error } =
-        serde_json::from_slice(body).map_err(|error| garbage(&error))?;
-    if let Some(Failure { message, data }) = error {
-        let text = if data.is_empty() { message } else { data };
-        return Err(UpstreamError::Refused(text));
-    }
-    let result = result.ok_or_else(|| garbage(&"neither result nor error"))?;
+    let result = answer
+        .result
+        .ok_or_else(|| garbage(&"neither result nor error"))?;
     serde_json::from_str(result.get()).map_err(|error| garbage(&error))
+}
+
+/// An answer in JSON-RPC.
+#[derive(Deserialize)]
+pub(super) struct Answer<'a> {
+    #[serde(borrow)]
+    pub(super) id: Option<&'a RawValue>,
+    #[serde(borrow)]
+    pub(super) error: Option<Failure<'a>>,
+    #[serde(borrow)]
+    pub(super) result: Option<&'a RawValue>,
+}
+
+/// The error in one.
+#[derive(Deserialize)]
+pub(super) struct Failure<'a> {
+    #[serde(default)]
+    pub(super) code: i64,
+    #[serde(borrow, default)]
+    message: Cow<'a, str>,
+    #[serde(borrow, default)]
+    pub(super) data: Cow<'a, str>,
+}
+
+impl Failure<'_> {
+    /// What went wrong, in the node's words.
+    pub(super) fn text(self) -> String {
+        let has_data = !self.data.is_empty();
+        let text = if has_data { self.data } else { self.message };
+        text.into_owned()
+    }
 }
 
 pub(super) fn garbage(reason: &impl ToString) -> UpstreamError {

@@ -1,11 +1,10 @@
 //! The kinds of messages that a node sends to a subscriber, and when two spellings of a query are the same.
 
-use std::borrow::Cow;
-
 use bytes::Bytes;
-use serde::Deserialize;
 use serde_json::value::RawValue;
 use wire::json::write::{Int, Raw, Text, filled};
+
+use crate::upstream::query::Answer;
 
 /// A message of the node.
 #[derive(Debug, PartialEq, Eq)]
@@ -55,24 +54,7 @@ impl<'a> NodeMessage<'a> {
     }
 
     fn other(text: &'a str) -> Self {
-        #[derive(Deserialize)]
-        struct Message<'a> {
-            #[serde(borrow)]
-            id: Option<&'a RawValue>,
-            error: Option<Failure<'a>>,
-            #[serde(borrow)]
-            result: Option<&'a RawValue>,
-        }
-        #[derive(Deserialize)]
-        struct Failure<'a> {
-            #[serde(default)]
-            code: i64,
-            #[serde(borrow, default)]
-            message: Cow<'a, str>,
-            #[serde(borrow, default)]
-            data: Cow<'a, str>,
-        }
-        let Ok(message) = serde_json::from_str::<Message<'a>>(text) else {
+        let Ok(message) = serde_json::from_str::<Answer<'a>>(text) else {
             return Self::Garbage;
         };
         let id = message.id.map(RawValue::get);
@@ -82,9 +64,7 @@ impl<'a> NodeMessage<'a> {
                 if let (Some(id), Some(reason), SERVER_ERROR) = (id, reason, error.code) {
                     return Self::Cancelled { id, reason };
                 }
-                let has_data = !error.data.is_empty();
-                let error = if has_data { error.data } else { error.message };
-                let error = Some(error.into_owned());
+                let error = Some(error.text());
                 Self::Answer { id, error }
             }
             (id, None, Some(_)) => Self::Answer { id, error: None },
