@@ -21,7 +21,7 @@ use super::nodes::Nodes;
 use crate::budget::SEEN_FOR;
 
 /// What a read needs of a node.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Wanted {
     /// The node that takes the writes.
     pub(super) meant: NodeIndex,
@@ -41,15 +41,10 @@ pub(super) struct Wanted {
 
 impl Wanted {
     /// From this node, if it can serve.
-    pub(super) const fn of(meant: NodeIndex) -> Self {
+    pub(super) fn of(meant: NodeIndex) -> Self {
         Self {
             meant,
-            spread: None,
-            seen: 0,
-            height: None,
-            is_light: false,
-            door: NodeDoor::Rpc,
-            tried: Vec::new(),
+            ..Self::default()
         }
     }
 }

@@ -26,7 +26,7 @@ pub(super) enum Observation {
 }
 
 /// Whether a node can be used.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Health {
     node: NodeIndex,
     condition: Condition,
@@ -40,9 +40,10 @@ pub(super) struct Health {
 }
 
 /// Where a node is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Condition {
     /// Nothing was seen yet.
+    #[default]
     Unknown,
     /// It can be used.
     Up {
@@ -57,14 +58,11 @@ impl Health {
     /// Nothing was seen yet. A node that was up counts as gone when it has not answered for
     /// `patience`. A node under load answers nothing while it commits a block, up to 12 s were
     /// seen: choose it longer.
-    pub(super) const fn new(node: NodeIndex, patience: Nanos) -> Self {
+    pub(super) fn new(node: NodeIndex, patience: Nanos) -> Self {
         Self {
             node,
-            condition: Condition::Unknown,
             patience,
-            answered_at: Nanos::ZERO,
-            unusable_until: Nanos::ZERO,
-            unanswered_since: None,
+            ..Self::default()
         }
     }
 

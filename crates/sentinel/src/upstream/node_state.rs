@@ -12,8 +12,9 @@ use super::query::ANSWER_SHARE;
 pub type NodeIndex = usize;
 
 /// A node's listeners for reads.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum NodeDoor {
+    #[default]
     Rpc,
     Grpc,
     Rest,

@@ -18,13 +18,12 @@ use crate::upstream::choice::{self, first_answer};
 use crate::upstream::doors::CallBody;
 use crate::upstream::http::{NodeBody, Outgoing, Repeat, content_length, end_to_end, uri};
 use crate::upstream::node_state::{NodeDoor, NodeIndex};
-use crate::upstream::nodes::Nodes;
 
 /// Asks a node, and waits for the head of its answer. What is read ahead of the answer is charged to the client.
 pub(super) async fn ask(
     admission: &Admission,
     read: Read,
-    (repeat, admitted): (Repeat, Admitted),
+    admitted: Admitted,
 ) -> Result<ReadAnswer<AnswerBody>, UpstreamError> {
     let nodes = &admission.nodes;
     let client = read.client;
@@ -33,7 +32,7 @@ pub(super) async fn ask(
     let ledger = nodes.ledger().of(client);
     let mut window = ledger.reserve(first).ok_or(UpstreamError::Memory)?;
     let is_head = read.request.http_method == Method::HEAD;
-    let (node, took, answer) = answered(nodes, read, repeat).await?;
+    let (node, took, answer) = answered(admission, read).await?;
     admission.note_read(client, node);
     let (head, body) = answer.into_parts();
     // What is framed otherwise than announced is framed anew, so that nothing of it can become the next
@@ -64,11 +63,11 @@ pub(super) async fn ask(
 
 /// The answer, the node that gave it, and how long it took that.
 async fn answered(
-    nodes: &Nodes,
+    admission: &Admission,
     read: Read,
-    repeat: Repeat,
 ) -> Result<(NodeIndex, Duration, Response<NodeBody>), UpstreamError> {
-    let request = read.request;
+    let (nodes, request) = (&admission.nodes, read.request);
+    let repeat = admission.repeat(&request);
     let asked = choice::Asked {
         may_repeat: repeat == Repeat::Always,
         counts: !request.has_writes,

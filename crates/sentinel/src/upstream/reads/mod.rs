@@ -204,8 +204,7 @@ impl Reads {
     fn ask(&self, read: Read) -> BoxFuture<'_, Result<ReadAnswer<AnswerBody>, Refusal>> {
         Box::pin(async move {
             let (read, admitted) = self.admission.admit(read).await?;
-            let repeat = self.admission.repeat(&read.request);
-            Ok(asking::ask(&self.admission, read, (repeat, admitted)).await?)
+            Ok(asking::ask(&self.admission, read, admitted).await?)
         })
     }
 
