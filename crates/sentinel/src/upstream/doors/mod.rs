@@ -147,14 +147,7 @@ impl Listener {
         (head, deadline): (&Parts, Option<Deadline>),
         body: &Mutex<CallBody>,
     ) -> Result<Response<Incoming>, UpstreamError> {
-        let endpoint = self.http.dialer.endpoint();
-        let path = head.uri.path_and_query();
-        let uri = Uri::builder()
-            .scheme(if endpoint.is_tls() { "https" } else { "http" })
-            .authority(format!("{}:{}", endpoint.host(), endpoint.port()))
-            .path_and_query(path.map_or("/", |path| path.as_str()));
-        let uri = uri.build();
-        let uri = uri.map_err(|error| UpstreamError::Request(error.to_string()))?;
+        let uri = grpc_uri(self.http.dialer.endpoint(), &head.uri)?;
         let answer = async {
             let mut sender = self.sender().await?;
             let mut request = Request::new(body.lock().send());
@@ -229,5 +222,35 @@ impl Listener {
         *answer.headers_mut() = end_to_end(answer.headers());
         *answer.version_mut() = hyper::Version::default();
         Ok(answer)
+    }
+}
+
+/// Where a call of gRPC goes at this listener.
+fn grpc_uri(listener: &Endpoint, called: &Uri) -> Result<Uri, UpstreamError> {
+    let path = called.path_and_query();
+    let uri = Uri::builder()
+        .scheme(if listener.is_tls() { "https" } else { "http" })
+        .authority(listener.authority())
+        .path_and_query(path.map_or("/", |path| path.as_str()));
+    let uri = uri.build();
+    uri.map_err(|error| UpstreamError::Request(error.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// At 8e7b6729 an IPv6 address had no brackets, and every call to it was refused as one that cannot be forwarded.
+    #[test]
+    fn a_call_of_grpc_goes_to_a_node_by_name_and_by_address() {
+        for listener in [
+            "http://127.0.0.1:9090",
+            "http://[::1]:9090",
+            "https://node.example:443",
+        ] {
+            let called = Uri::from_static("/cosmos.bank.v1beta1.Query/Balance");
+            let uri = grpc_uri(&listener.parse().unwrap(), &called).unwrap();
+            assert_eq!(uri.to_string(), format!("{listener}{called}"));
+        }
     }
 }
