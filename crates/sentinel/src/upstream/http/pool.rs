@@ -61,13 +61,8 @@ struct PooledConnection {
     _close: DropGuard,
 }
 
-/// Why a request has no answer.
-#[derive(Debug)]
-struct Failed {
-    error: UpstreamError,
-    /// Whether it may be sent once more, if its connection was a kept one.
-    may_repeat: bool,
-}
+/// Why a request has no answer. The library hands it back only if it has not begun to write it.
+type Failed = Box<TrySendError<Request<Full<Bytes>>>>;
 
 /// The body of an answer. Dropped before its end, it closes the connection.
 #[derive(Debug)]
@@ -104,13 +99,13 @@ impl Pool {
     ) -> Result<Response<PooledBody>, UpstreamError> {
         if let Some(connection) = self.take().await {
             match self.send_over(connection, request).await {
-                Err(failed) if failed.may_repeat => {}
-                sent => return sent.map_err(|failed| failed.error),
+                Err(failed) if may_repeat(&failed, request.repeat) => {}
+                sent => return sent.map_err(|failed| self.unanswered(&failed)),
             }
         }
         let stream = self.0.dialer.connect().await?;
         let sent = self.send_over(self.open(stream).await?, request).await;
-        sent.map_err(|failed| failed.error)
+        sent.map_err(|failed| self.unanswered(&failed))
     }
 
     async fn send_over(
@@ -124,27 +119,14 @@ impl Pool {
         *message.headers_mut() = request.headers.clone();
         let host = message.headers_mut().entry(HOST);
         host.or_insert_with(|| self.0.host.clone());
-        match connection.sender.try_send_request(message).await {
-            Ok(answer) => Ok(answer.map(|incoming| PooledBody::new(incoming, connection, self))),
-            Err(failed) => Err(self.classify(failed, request.repeat)),
-        }
+        let answer = connection.sender.try_send_request(message).await?;
+        Ok(answer.map(|incoming| PooledBody::new(incoming, connection, self)))
     }
 
-    /// What a failed attempt means.
-    fn classify(&self, mut failed: TrySendError<Request<Full<Bytes>>>, repeat: Repeat) -> Failed {
-        // The library hands the request back only if it has not begun to write it.
-        let is_unwritten = failed.take_message().is_some();
-        let error = failed.into_error();
-        let is_dead = error.is_incomplete_message() || error.is_closed() || is_io(&error);
-        if is_unwritten {
-            return Failed {
-                error: self.unsent(&error),
-                may_repeat: true,
-            };
-        }
-        Failed {
-            error: self.fault(&error),
-            may_repeat: is_dead && repeat == Repeat::Always,
+    fn unanswered(&self, failed: &Failed) -> UpstreamError {
+        match failed.message() {
+            Some(_) => self.unsent(failed.error()),
+            None => self.fault(failed.error()),
         }
     }
 
@@ -258,6 +240,13 @@ impl Pieces for PooledBody {
             }
         }
     }
+}
+
+/// Whether what failed so over a kept connection is sent once more.
+fn may_repeat(failed: &Failed, repeat: Repeat) -> bool {
+    let error = failed.error();
+    let is_dead = error.is_incomplete_message() || error.is_closed() || is_io(error);
+    failed.message().is_some() || is_dead && repeat == Repeat::Always
 }
 
 fn is_io(error: &hyper::Error) -> bool {
