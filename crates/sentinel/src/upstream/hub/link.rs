@@ -65,20 +65,22 @@ struct Leaving {
 /// The connections of all links, each in a task.
 pub(super) struct Connections {
     pub(super) tasks: JoinSet<(u64, Result<(), UpstreamError>)>,
-    messages: mpsc::Sender<(u64, Bytes)>,
+    /// What they bring, with their numbers.
+    pub(super) messages: mpsc::Receiver<(u64, Bytes)>,
+    to_hub: mpsc::Sender<(u64, Bytes)>,
     last: u64,
 }
 
 impl Connections {
-    /// None yet, and the messages that they will bring, with their numbers.
-    pub(super) fn new() -> (Self, mpsc::Receiver<(u64, Bytes)>) {
-        let (messages, receiver) = mpsc::channel(MESSAGES);
-        let connections = Self {
+    /// None yet.
+    pub(super) fn new() -> Self {
+        let (to_hub, messages) = mpsc::channel(MESSAGES);
+        Self {
             tasks: JoinSet::new(),
             messages,
+            to_hub,
             last: 0,
-        };
-        (connections, receiver)
+        }
     }
 }
 
@@ -169,7 +171,7 @@ impl Link {
         let ledger = nodes.ledger().clone();
         let (requests, receiver) = mpsc::channel(REQUESTS);
         connections.last += 1;
-        let (number, messages) = (connections.last, connections.messages.clone());
+        let (number, messages) = (connections.last, connections.to_hub.clone());
         connections.tasks.spawn(async move {
             let carried = carry(dialer, ledger, receiver, (number, messages)).await;
             (number, carried)

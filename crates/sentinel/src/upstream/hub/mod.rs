@@ -17,10 +17,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::Poll;
 use std::time::Duration;
 
-use bytes::Bytes;
 use fairq::{ClientKey, KeyScheme};
 use parking_lot::Mutex;
-use tokio::sync::mpsc;
 use tokio::task::JoinError;
 use tokio::time::{MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
@@ -89,12 +87,10 @@ impl Hub {
             }),
             links: AtomicUsize::new(0),
         }));
-        let (connections, messages) = Connections::new();
         let worker = HubWorker {
             hub: hub.clone(),
             links: Vec::new(),
-            connections,
-            messages,
+            connections: Connections::new(),
         };
         (hub, worker)
     }
@@ -199,7 +195,6 @@ pub struct HubWorker {
     hub: Hub,
     links: Vec<Link>,
     connections: Connections,
-    messages: mpsc::Receiver<(u64, Bytes)>,
 }
 
 impl HubWorker {
@@ -223,7 +218,7 @@ impl HubWorker {
                     }
                 }
                 // What a connection brought comes before its end.
-                _ = self.messages.recv_many(&mut batch, BATCH) => {
+                _ = self.connections.messages.recv_many(&mut batch, BATCH) => {
                     for (number, message) in batch.drain(..) {
                         if let Some(link) = self.link(number) {
                             link.on_message(&message);
