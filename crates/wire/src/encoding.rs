@@ -236,6 +236,15 @@ mod tests {
         }
 
         #[test]
+        fn what_is_escaped_comes_back(bytes in prop::collection::vec(any::<u8>(), 0..60)) {
+            let escaped = escape(&bytes, |byte| byte.is_ascii_alphanumeric());
+            let plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'%';
+            prop_assert!(escaped.bytes().all(plain));
+            let decoded = unescape(escaped.as_bytes(), Plus::Space).unwrap();
+            prop_assert_eq!(&*decoded, &*bytes);
+        }
+
+        #[test]
         fn hashes_of_both_cases_decode(hash: [u8; 32]) {
             let upper = hex_text(&hash);
             prop_assert_eq!(decode_hash(upper.as_bytes()), Some(hash));
