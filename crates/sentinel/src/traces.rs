@@ -47,7 +47,7 @@ pub(crate) fn queue(collector: &str, trust: &Trust, lost: &Counter) -> Result<Qu
         is_taken: true,
     };
     let queue = Queue::of("sentinel-traces", lost.clone(), move |queue| {
-        exporter.run(&queue)
+        exporter.run(&queue);
     });
     queue.map_err(|error| error.to_string())
 }
