@@ -95,7 +95,10 @@ impl Admission {
     /// Refuses a read, or says to which node it goes and what it is admitted with. The order matters: a node that answers nothing costs no client a place, and a read that is refused because others are
     /// under way costs nothing of the client's rate. While all places are taken a read waits for [`PLACE_LIMIT`], in
     /// the order of arrival, and is then refused.
-    pub(super) async fn admit(&self, mut read: Read) -> Result<(Read, Admitted), Refusal> {
+    pub(super) async fn admit(
+        self: Arc<Self>,
+        mut read: Read,
+    ) -> Result<(Read, Admitted), Refusal> {
         self.check(read.request.method.as_deref())?;
         read.node = self.nodes.reading(&read.wanted).ok_or_else(no_node)?;
         let admitted = if read.request.has_writes && self.shadow().is_on() {
@@ -301,7 +304,7 @@ mod tests {
                 has_writes: false,
             },
         };
-        let admitted = admission.admit(read).await;
+        let admitted = Arc::clone(admission).admit(read).await;
         admitted.map(|(_, admitted)| admitted)
     }
 

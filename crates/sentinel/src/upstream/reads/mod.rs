@@ -1,7 +1,7 @@
 //! The read lane: everything that is not a broadcast, passed on as it is and never behind writes.
 //!
-//! [`admission`] decides which reads may go, and those are sent over [`http`](super::http). What a read was admitted with is
-//! held by its answer's body, until that is dropped.
+//! Two tower services, one behind the other: [`admission`] decides which reads may go, and those are sent over
+//! [`http`](super::http). What a read was admitted with is held by its answer's body, until that is dropped.
 
 mod admission;
 mod asked;
@@ -19,6 +19,8 @@ use fairq::ClientKey;
 use futures_util::future::BoxFuture;
 use hyper::HeaderMap;
 use pacing::Nanos;
+use tower::util::BoxCloneSyncService;
+use tower::{ServiceExt as _, service_fn};
 
 pub(super) use self::admission::Admitted;
 pub use self::admission::ReadRequest;
@@ -75,16 +77,25 @@ pub struct Reads {
     admission: Arc<Admission>,
     turns: Option<Turns>,
     cache: Cache,
+    service: Arc<BoxCloneSyncService<Read, ReadAnswer<AnswerBody>, Refusal>>,
 }
 
 impl Reads {
     /// The read lane to these nodes, in which what changes something at the node waits for no turn.
     pub fn new(config: &Config, nodes: &Nodes) -> Self {
+        let admission = Arc::new(Admission::new(config, nodes));
+        let (admitting, of) = (Arc::clone(&admission), Arc::clone(&admission));
+        let service = service_fn(move |read| Arc::clone(&admitting).admit(read)).and_then(
+            move |(read, admitted): (Read, Admitted)| async move {
+                Ok(asking::ask(&of, read, admitted).await?)
+            },
+        );
         let context = nodes.shared_context();
         Self {
-            admission: Arc::new(Admission::new(config, nodes)),
+            admission,
             turns: None,
             cache: Cache::new(&context.ledger, &context.metrics),
+            service: Arc::new(BoxCloneSyncService::new(service)),
         }
     }
 
@@ -200,12 +211,9 @@ impl Reads {
         Ok(answer)
     }
 
-    /// Asks a node once the read is admitted. On the heap: every connection has room for what may be under way on it.
-    fn ask(&self, read: Read) -> BoxFuture<'_, Result<ReadAnswer<AnswerBody>, Refusal>> {
-        Box::pin(async move {
-            let (read, admitted) = self.admission.admit(read).await?;
-            Ok(asking::ask(&self.admission, read, admitted).await?)
-        })
+    /// Asks a node once the read is admitted.
+    async fn ask(&self, read: Read) -> Result<ReadAnswer<AnswerBody>, Refusal> {
+        (*self.service).clone().oneshot(read).await
     }
 
     /// What a read needs of its node.
