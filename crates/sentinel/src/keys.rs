@@ -12,7 +12,6 @@ use pacing::Rate;
 use serde::Deserialize;
 use sha2::{Digest as _, Sha256};
 
-use crate::config::is_listed;
 use crate::files::{self, SettingError};
 use crate::refusal::{Reason, Refusal};
 
@@ -270,6 +269,15 @@ fn rate(per_second: u64) -> Result<Rate, String> {
 fn split_once(bytes: &[u8], at: u8) -> Option<(&[u8], &[u8])> {
     let place = memchr::memchr(at, bytes)?;
     Some((&bytes[..place], &bytes[place + 1..]))
+}
+
+/// Whether a list has this method; a trailing `*` of an entry stands for any rest.
+pub(crate) fn is_listed(methods: &[String], method: &str) -> bool {
+    let fits = |entry: &String| match entry.strip_suffix('*') {
+        Some(start) => method.starts_with(start),
+        None => method == entry,
+    };
+    methods.iter().any(fits)
 }
 
 #[cfg(test)]

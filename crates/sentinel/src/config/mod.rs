@@ -27,15 +27,6 @@ pub use self::layers::{FlagValue, Origin, Sources};
 use self::value::Value as _;
 pub use self::value::{AsyncAck, CertificateFiles, Threads, WriteOrder};
 
-/// Whether a list has this method; a trailing `*` of an entry stands for any rest.
-pub(crate) fn is_listed(methods: &[String], method: &str) -> bool {
-    let fits = |entry: &String| match entry.strip_suffix('*') {
-        Some(start) => method.starts_with(start),
-        None => method == entry,
-    };
-    methods.iter().any(fits)
-}
-
 impl Cors {
     /// The origins of pages that may open a WebSocket; none for all.
     pub fn sockets(&self) -> &[String] {

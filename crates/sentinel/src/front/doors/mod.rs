@@ -170,19 +170,7 @@ impl Caller {
                 if let Some(until) = self.front.budget.work(identity.client, work_of(0)) {
                     sleep_until(until).await;
                 }
-                let (outcome, status) = match failure {
-                    Failure::Ended(outcome, status) => {
-                        // It has no reason of ours, with which it would be written down.
-                        if outcome != OutcomeLabel::Forwarded {
-                            self.front.write_down(call, outcome, None);
-                        }
-                        (outcome, status)
-                    }
-                    Failure::Refused(refusal) => {
-                        self.front.refused_call(call, &refusal);
-                        (OutcomeLabel::of_write(refusal.reason), (&refusal).into())
-                    }
-                };
+                let (outcome, status) = self.failed(call, failure);
                 (outcome, ended(&status, is_grpc))
             }
         };
@@ -199,6 +187,27 @@ impl Caller {
             web::allow(cors, origin.as_ref(), answer.headers_mut());
         }
         answer.map(|body| Answer::new(body, under_way))
+    }
+
+    /// Writes down a call that failed: how it ended, and what it is answered.
+    fn failed(
+        &self,
+        call: crate::access::Ended<'_>,
+        failure: Failure,
+    ) -> (OutcomeLabel, GrpcStatus) {
+        match failure {
+            Failure::Ended(outcome, status) => {
+                // It has no reason of ours, with which it would be written down.
+                if outcome != OutcomeLabel::Forwarded {
+                    self.front.write_down(call, outcome, None);
+                }
+                (outcome, status)
+            }
+            Failure::Refused(refusal) => {
+                self.front.refused_call(call, &refusal);
+                (OutcomeLabel::of_write(refusal.reason), (&refusal).into())
+            }
+        }
     }
 
     /// Whose request it is, and the refusal of a key that is none.

@@ -7,7 +7,8 @@ use wire::encoding::{self, decode_base64, decode_hash};
 use wire::json;
 use wire::proto::{Fields, Value};
 
-use crate::config::{Reads, is_listed};
+use crate::config::Reads;
+use crate::keys::is_listed;
 use crate::refusal::{Reason, Refusal};
 use crate::upstream::http::Repeat;
 
