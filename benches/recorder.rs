@@ -41,11 +41,7 @@ fn whole_life(c: &mut Criterion) {
     group.finish();
 }
 
-fn record(
-    mut recorder: Recorder<io::Sink, SchedulePlan>,
-    hashes: &[TxHash],
-    blocks: Vec<BlockSeen>,
-) {
+fn record(mut recorder: Recorder<'static>, hashes: &[TxHash], blocks: Vec<BlockSeen>) {
     let mut blocks = blocks.into_iter();
     for (index, hash) in (0..TXS).zip(hashes) {
         let sent = sent(index, hash);
@@ -134,7 +130,7 @@ fn blocks(hashes: &[TxHash]) -> Vec<BlockSeen> {
         .collect()
 }
 
-fn recorder() -> Recorder<io::Sink, SchedulePlan> {
+fn recorder() -> Recorder<'static> {
     let rate = "50000/s".parse().expect("a legal rate");
     let profile = Profile::constant(rate, Some(Nanos::from_nanos(TXS * GAP_NS)));
     let schedule = Schedule::new(profile.expect("a legal profile"), Arrivals::Even);

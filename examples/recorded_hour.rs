@@ -102,7 +102,7 @@ fn main() -> anyhow::Result<()> {
 }
 
 struct Hour {
-    recorder: Recorder<File, SchedulePlan>,
+    recorder: Recorder<'static>,
     random: u64,
     /// When the answer comes, and to which transaction.
     answers: Vec<(Nanos, u64)>,

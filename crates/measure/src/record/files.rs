@@ -42,20 +42,22 @@ pub enum RecordError {
 }
 
 /// Every file, and the first error among them.
-#[derive(Debug)]
-pub(crate) struct Files<W> {
-    pub(crate) txs: Sink<W>,
-    pub(crate) answers: Sink<W>,
-    pub(crate) series: Sink<W>,
-    pub(crate) steps: Sink<W>,
-    pub(crate) blocks: Sink<W>,
-    pub(crate) hlog: Sink<W>,
+pub(crate) struct Files<'a> {
+    pub(crate) txs: Sink<'a>,
+    pub(crate) answers: Sink<'a>,
+    pub(crate) series: Sink<'a>,
+    pub(crate) steps: Sink<'a>,
+    pub(crate) blocks: Sink<'a>,
+    pub(crate) hlog: Sink<'a>,
     error: Option<RecordError>,
 }
 
-impl<W: Write> Files<W> {
+impl<'a> Files<'a> {
     /// Wraps the writers and writes the header rows.
-    pub(crate) fn new(writers: RunFolderWriters<W>, hlog_header: &str) -> Self {
+    pub(crate) fn new(
+        writers: RunFolderWriters<impl Write + Send + 'a>,
+        hlog_header: &str,
+    ) -> Self {
         let mut files = Self {
             txs: Sink::new("txs.csv", writers.txs, TXS_HEADER),
             answers: Sink::of_table::<AnswerRow>(writers.answers),
@@ -110,7 +112,7 @@ impl<W: Write> Files<W> {
         self.each().iter().map(|sink| sink.rows.capacity()).sum()
     }
 
-    const fn each(&self) -> [&Sink<W>; 6] {
+    const fn each(&self) -> [&Sink<'a>; 6] {
         [
             &self.txs,
             &self.answers,
@@ -127,26 +129,25 @@ impl<W: Write> Files<W> {
 }
 
 /// One file.
-#[derive(Debug)]
-pub(crate) struct Sink<W> {
+pub(crate) struct Sink<'a> {
     name: &'static str,
-    writer: W,
+    writer: Box<dyn Write + Send + 'a>,
     /// Rows that are not written yet.
     pub(crate) rows: Vec<u8>,
     broken: bool,
 }
 
-impl<W: Write> Sink<W> {
-    fn new(name: &'static str, writer: W, header: &str) -> Self {
+impl<'a> Sink<'a> {
+    fn new(name: &'static str, writer: impl Write + Send + 'a, header: &str) -> Self {
         Self {
             name,
-            writer,
+            writer: Box::new(writer),
             rows: header.as_bytes().to_vec(),
             broken: false,
         }
     }
 
-    fn of_table<T: TableRow>(writer: W) -> Self {
+    fn of_table<T: TableRow>(writer: impl Write + Send + 'a) -> Self {
         Self::new(T::FILE, writer, T::HEADER)
     }
 

@@ -45,7 +45,7 @@ pub(crate) struct Segments {
 }
 
 impl Segments {
-    pub(crate) fn new(warmup: Nanos, plan: &mut impl Plan) -> Self {
+    pub(crate) fn new(warmup: Nanos, plan: &mut dyn Plan) -> Self {
         let mut segments = Self {
             open: VecDeque::new(),
             spare: Vec::new(),
@@ -85,7 +85,7 @@ impl Segments {
     }
 
     /// Opens one more segment at the end.
-    pub(crate) fn extend(&mut self, plan: &mut impl Plan) {
+    pub(crate) fn extend(&mut self, plan: &mut dyn Plan) {
         let start = self.end;
         let offering = self.cut.is_none_or(|cut| start < cut);
         let step = offering.then(|| plan.step_at(start)).flatten();
@@ -127,7 +127,7 @@ impl Segments {
     }
 
     /// Takes the first open segment out; there is always another one to open.
-    pub(crate) fn close(&mut self, plan: &mut impl Plan) -> Segment {
+    pub(crate) fn close(&mut self, plan: &mut dyn Plan) -> Segment {
         if self.open.len() == 1 {
             self.extend(plan);
         }

@@ -8,7 +8,7 @@ use measure::{
 use pacing::Nanos;
 
 use crate::support::{
-    FOLLOWER, File, Folder, ORIGIN_UNIX_NS, SENDER, answered, block, constant, end, ms, sent,
+    FOLLOWER, Folder, ORIGIN_UNIX_NS, SENDER, answered, block, constant, end, ms, sent,
 };
 
 /// 120/s for 30 s.
@@ -72,7 +72,7 @@ const HEALTHY: Node = Node {
     followed_until: ENDED,
 };
 
-fn recorder(folder: &Folder) -> Recorder<File, SchedulePlan> {
+fn recorder(folder: &Folder) -> Recorder<'static> {
     let config = RecorderConfig::new(ORIGIN_UNIX_NS, 1, 1);
     folder.recorder(config, SchedulePlan::new(constant("120/s", "30s")))
 }

@@ -8,15 +8,14 @@ use measure::{
 use pacing::{Arrivals, Nanos, Profile, Schedule, Step};
 
 use crate::support::{
-    FOLLOWER, File, Folder, ORIGIN_UNIX_NS, SENDER, answered, block, constant, end, ms, sent,
-    steady_run,
+    FOLLOWER, Folder, ORIGIN_UNIX_NS, SENDER, answered, block, constant, end, ms, sent, steady_run,
 };
 
 fn config() -> RecorderConfig {
     RecorderConfig::new(ORIGIN_UNIX_NS, 1, 1)
 }
 
-fn pass(recorder: &mut Recorder<File, SchedulePlan>, millis: u64) {
+fn pass(recorder: &mut Recorder<'_>, millis: u64) {
     recorder.watermark(SENDER, ms(millis));
     recorder.watermark(FOLLOWER, ms(millis));
 }

@@ -1,8 +1,7 @@
 //! A run folder in memory and short ways to speak of events.
 
-use std::cell::RefCell;
 use std::io::{self, Write};
-use std::rc::Rc;
+use std::sync::{Arc, Mutex};
 
 use measure::{
     Answered, BlockSeen, BlockTx, Cause, Codespace, Finished, Plan, Recorder, RecorderConfig,
@@ -13,20 +12,20 @@ use pacing::{Arrivals, Nanos, Profile, Schedule};
 /// A file in memory that its test keeps a handle of; it is full after `room` bytes.
 #[derive(Debug, Clone)]
 pub(crate) struct File {
-    bytes: Rc<RefCell<Vec<u8>>>,
+    bytes: Arc<Mutex<Vec<u8>>>,
     room: usize,
 }
 
 impl File {
     pub(crate) fn with_room(room: usize) -> Self {
         Self {
-            bytes: Rc::default(),
+            bytes: Arc::default(),
             room,
         }
     }
 
     pub(crate) fn bytes(&self) -> Vec<u8> {
-        self.bytes.borrow().clone()
+        self.bytes.lock().unwrap().clone()
     }
 
     pub(crate) fn text(&self) -> String {
@@ -41,7 +40,7 @@ impl File {
     }
 
     pub(crate) fn set(&self, text: &str) {
-        *self.bytes.borrow_mut() = text.as_bytes().to_vec();
+        *self.bytes.lock().unwrap() = text.as_bytes().to_vec();
     }
 
     /// The rows after the header, split into fields.
@@ -82,7 +81,7 @@ impl File {
 
 impl Write for File {
     fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
-        let mut bytes = self.bytes.borrow_mut();
+        let mut bytes = self.bytes.lock().unwrap();
         let room = self.room - bytes.len().min(self.room);
         if room == 0 {
             return Err(io::Error::from(io::ErrorKind::StorageFull));
@@ -132,7 +131,11 @@ impl Folder {
         }
     }
 
-    pub(crate) fn recorder<P: Plan>(&self, config: RecorderConfig, plan: P) -> Recorder<File, P> {
+    pub(crate) fn recorder<'a>(
+        &self,
+        config: RecorderConfig,
+        plan: impl Plan + 'a,
+    ) -> Recorder<'a> {
         Recorder::new(config, plan, self.writers())
     }
 }

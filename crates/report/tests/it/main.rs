@@ -11,9 +11,8 @@ mod nodes;
 mod page;
 
 use std::{
-    cell::RefCell,
     io::{self, Write},
-    rc::Rc,
+    sync::{Arc, Mutex},
 };
 
 use measure::{
@@ -24,17 +23,17 @@ use pacing::{Arrivals, Nanos, Profile, Schedule};
 
 /// A file in memory that its test keeps a handle of.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct File(Rc<RefCell<Vec<u8>>>);
+pub(crate) struct File(Arc<Mutex<Vec<u8>>>);
 
 impl File {
     pub(crate) fn bytes(&self) -> Vec<u8> {
-        self.0.borrow().clone()
+        self.0.lock().unwrap().clone()
     }
 }
 
 impl Write for File {
     fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
-        self.0.borrow_mut().write(buffer)
+        self.0.lock().unwrap().write(buffer)
     }
 
     fn flush(&mut self) -> io::Result<()> {

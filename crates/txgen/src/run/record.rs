@@ -1,7 +1,6 @@
 //! The recorder's thread: the only owner of the run's account.
 
 use std::collections::BTreeSet;
-use std::fs::File;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -116,7 +115,7 @@ pub(crate) struct Recording<'a> {
     plan: &'a Plan,
     orders: &'a Orders,
     origin: Origin,
-    recorder: Recorder<File, RunPlan<'a>>,
+    recorder: Recorder<'a>,
     channels: RecordChannels,
     senders: u16,
     /// Per shard: whether nothing falls due any more, and whether it has left.

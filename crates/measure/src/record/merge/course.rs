@@ -2,7 +2,7 @@
 //! them together, and that an endpoint, or the whole target, gave no sign meanwhile.
 
 use std::collections::BTreeMap;
-use std::io::{BufRead, Write};
+use std::io::BufRead;
 use std::iter::Peekable;
 
 use pacing::Nanos;
@@ -48,9 +48,9 @@ impl Course {
 }
 
 /// Every block once, as the first who saw it did; written and given back.
-pub(super) fn blocks<R: BufRead, W: Write>(
+pub(super) fn blocks<R: BufRead>(
     parts: &mut [MergePart<R>],
-    files: &mut Files<W>,
+    files: &mut Files<'_>,
 ) -> Result<Vec<BlockRow>, PartError> {
     let mut blocks: BTreeMap<u64, BlockRow> = BTreeMap::new();
     for (position, part) in parts.iter_mut().enumerate() {
@@ -88,10 +88,10 @@ fn add_block(block: &mut BlockRow, other: &BlockRow) {
 }
 
 /// Joins seconds, intervals and steps, in the order of time.
-pub(super) fn join<R: BufRead, W: Write>(
+pub(super) fn join<R: BufRead>(
     parts: &mut [MergePart<R>],
     (blocks, manifest): (&[BlockRow], &Manifest),
-    files: &mut Files<W>,
+    files: &mut Files<'_>,
 ) -> Result<Course, PartError> {
     let (warmup_s, block_gas) = (
         manifest.plan.warmup.as_secs_f64(),

@@ -45,11 +45,11 @@ use crate::stats::block_span::{BlockSpan, observed};
 ///
 /// # Errors
 /// When a file cannot be read or written.
-pub fn merge<R: BufRead, W: Write>(
+pub fn merge<R: BufRead>(
     mut parts: Vec<MergePart<R>>,
     names: &[String],
     manifest: &Manifest,
-    writers: RunFolderWriters<W>,
+    writers: RunFolderWriters<impl Write + Send>,
 ) -> Result<Summary, MergeError> {
     let unreadable = |(part, source): PartError| MergeError::Read {
         name: names.get(part).cloned().unwrap_or_default(),
@@ -98,10 +98,10 @@ pub fn rebuild<R: BufRead>(killed: &mut MergePart<R>) -> Result<Summary, ReadErr
     Ok(summary)
 }
 
-fn join<R: BufRead, W: Write>(
+fn join<R: BufRead>(
     parts: &mut [MergePart<R>],
     manifest: &Manifest,
-    files: &mut Files<W>,
+    files: &mut Files<'_>,
 ) -> Result<Summary, PartError> {
     let blocks = course::blocks(parts, files)?;
     let mut course = course::join(parts, (&blocks, manifest), files)?;

@@ -1,7 +1,7 @@
 //! The transactions of all parts, merged by the instants at which their fates became final, and the steps of the whole.
 
 use std::collections::BTreeMap;
-use std::io::{BufRead, Write};
+use std::io::BufRead;
 
 use pacing::Nanos;
 
@@ -19,10 +19,10 @@ use crate::record::recorder::growth;
 use crate::stats::block_span::{BlockSpan, observed};
 
 /// Merges `txs.csv` and compares what was sent in each window with what was due in it.
-pub(super) fn join<R: BufRead, W: Write>(
+pub(super) fn join<R: BufRead>(
     parts: &mut [MergePart<R>],
     manifest: &Manifest,
-    (unfinished, files): (Option<&mut Unfinished>, &mut Files<W>),
+    (unfinished, files): (Option<&mut Unfinished>, &mut Files<'_>),
 ) -> Result<WorstWindows, PartError> {
     let mut streams = Vec::with_capacity(parts.len());
     let offered_s = |part: &MergePart<R>| Some(part.summary.as_ref()?.time.offered_s);

@@ -1,7 +1,6 @@
 //! Closing windows, segments, seconds and steps once every source is past them.
 
 use std::collections::VecDeque;
-use std::io::Write;
 
 use pacing::{Nanos, Step};
 
@@ -15,7 +14,7 @@ use crate::format::rows::{SeriesRow, StepRow};
 use crate::format::summary::Blocks;
 use crate::limits::MOST_UNREAD;
 use crate::record::account::{MAX_STEP_ROWS, Seconds};
-use crate::record::segments::{Plan, Segment, Span};
+use crate::record::segments::{Segment, Span};
 use crate::stats::block_span::BlockSpan;
 use crate::stats::silence::Silence;
 
@@ -62,7 +61,7 @@ pub(super) struct EndedSteps {
     blocks: Silence,
 }
 
-impl<W: Write, P: Plan> Recorder<W, P> {
+impl Recorder<'_> {
     /// Every source is past `low`.
     pub(super) fn advance(&mut self, low: Nanos) {
         if low <= self.low {
@@ -94,7 +93,7 @@ impl<W: Write, P: Plan> Recorder<W, P> {
     }
 
     fn close_segment(&mut self, due_before: Option<u64>) {
-        let mut segment = self.segments.close(&mut self.plan);
+        let mut segment = self.segments.close(&mut *self.plan);
         self.waiting.add(&segment.span.waiting);
         let counts = &mut segment.span.counts;
         counts.offered = match due_before {

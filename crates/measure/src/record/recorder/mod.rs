@@ -105,10 +105,10 @@ impl RecorderConfig {
 ///
 /// Each source reports its own events in the order of their stamps, a `Sent` before its
 /// `Answered`, and raises its watermark after them. Sources are independent of each other.
-pub struct Recorder<W, P> {
+pub struct Recorder<'a> {
     config: RecorderConfig,
-    plan: P,
-    files: Files<W>,
+    plan: Box<dyn Plan + 'a>,
+    files: Files<'a>,
     tx_writer: TxWriter,
     answers: Answers,
     hlog: HlogWriter,
@@ -156,10 +156,15 @@ struct SecondBegin {
     fresh: bool,
 }
 
-impl<W: Write, P: Plan> Recorder<W, P> {
+impl<'a> Recorder<'a> {
     /// Writes the header of each file. A writer that fails is remembered, see
     /// [`Recorder::write_error`].
-    pub fn new(config: RecorderConfig, mut plan: P, writers: RunFolderWriters<W>) -> Self {
+    pub fn new(
+        config: RecorderConfig,
+        plan: impl Plan + 'a,
+        writers: RunFolderWriters<impl Write + Send + 'a>,
+    ) -> Self {
+        let mut plan = Box::new(plan);
         let sources = usize::from(config.senders) + usize::from(config.followers);
         Self {
             files: Files::new(writers, &hlog::header(config.origin_unix_ns)),
@@ -174,7 +179,7 @@ impl<W: Write, P: Plan> Recorder<W, P> {
             latest: Nanos::ZERO,
             last_sign: Nanos::ZERO,
             blocks: WaitingBlocks::default(),
-            segments: Segments::new(config.warmup, &mut plan),
+            segments: Segments::new(config.warmup, &mut *plan),
             windows: Windows::default(),
             second: Span::default(),
             second_begin: SecondBegin {
@@ -443,7 +448,7 @@ impl<W: Write, P: Plan> Recorder<W, P> {
                 let end = self.segments.next_end();
                 self.close_until(end);
             }
-            self.segments.extend(&mut self.plan);
+            self.segments.extend(&mut *self.plan);
         }
         if self.segments.has_closed(t) {
             self.health.late_events += 1;

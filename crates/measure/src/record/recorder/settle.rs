@@ -1,8 +1,6 @@
 //! The ends of transactions: what their answers and blocks come to; and the end of the run, when every open fate is
 //! settled, every row written and the summary drawn up.
 
-use std::io::Write;
-
 use pacing::Nanos;
 
 use super::{Recorder, RecorderConfig};
@@ -15,11 +13,11 @@ use crate::judge::JudgeContext;
 use crate::record::account::Account;
 use crate::record::files::RecordError;
 use crate::record::pending::{Record, RecordState, Slot};
-use crate::record::segments::{Plan, Span};
+use crate::record::segments::Span;
 use crate::record::waiting::Awaited;
 use crate::stats::block_span::BlockSpan;
 
-impl<W: Write, P: Plan> Recorder<W, P> {
+impl Recorder<'_> {
     pub(super) fn accepted(&mut self, slot: Slot, at: Nanos) {
         self.roomy.accepted(at);
         let (record, span) = self.ended(slot, at, RecordState::Accepted);
@@ -175,7 +173,7 @@ pub struct Finished {
 /// A follower that reads each block as it comes is never so far behind: an answer that takes as long is a stall.
 pub(super) const FOLLOWS_WITHIN: Nanos = Nanos::from_secs(2);
 
-impl<W: Write, P: Plan> Recorder<W, P> {
+impl Recorder<'_> {
     /// Takes over what still waits, gives every open transaction its fate, writes the rest and
     /// draws up the summary.
     pub fn finish(mut self, end: RunEnd) -> Finished {
@@ -218,7 +216,7 @@ impl<W: Write, P: Plan> Recorder<W, P> {
         let after_latest = self.latest.saturating_add(Nanos::from_nanos(1));
         let last = ended.max(self.low).max(after_latest);
         while !self.segments.reaches(last) {
-            self.segments.extend(&mut self.plan);
+            self.segments.extend(&mut *self.plan);
         }
         self.close_until(last);
         let start = self.segments.first().start;
@@ -299,7 +297,7 @@ impl<W: Write, P: Plan> Recorder<W, P> {
     }
 }
 
-impl<W: Write, P: Plan> Recorder<W, P> {
+impl Recorder<'_> {
     /// Takes over the blocks that were observed by `low`.
     pub(super) fn take_blocks(&mut self, low: Nanos) {
         while let Some((block, interval_ns)) = self.blocks.take(low) {

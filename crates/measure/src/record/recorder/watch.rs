@@ -1,7 +1,5 @@
 //! What is shown of the run while it goes on, and what people note about it.
 
-use std::io::Write;
-
 use pacing::Nanos;
 use serde::{Deserialize, Serialize};
 
@@ -11,9 +9,8 @@ use crate::format::event::{Failure, UnsentReason};
 use crate::format::latency::LatencyBuckets;
 use crate::format::rows::SeriesRow;
 use crate::format::summary::Reconnects;
-use crate::record::segments::Plan;
 
-impl<W: Write, P: Plan> Recorder<W, P> {
+impl Recorder<'_> {
     /// Notes `text` in the second of `at`, or in the first one that is not written yet.
     ///
     /// Control characters become spaces; what is longer than [`MAX_MARK_CHARS`] is cut, and of more
