@@ -1,6 +1,7 @@
 //! The access log of a whole proxy.
 
 use std::fs;
+use std::net::SocketAddr;
 
 use rpc::BroadcastMethod;
 use serde_json::Value;
@@ -95,9 +96,12 @@ fn a_call_that_is_no_broadcast_has_a_line_too() {
     assert!(metrics.contains("method_class=\"broadcast_sync\",outcome=\"rejected\"} 1\n"));
 }
 
-/// A call that its client gave up had none either.
-#[test]
-fn a_call_that_is_given_up_has_a_line_too() {
+const READ: &str = "/cosmos.bank.v1beta1.Query/Params";
+
+/// A call of gRPC to a node that takes connections and answers nothing ends so: its outcome is counted, and has a line.
+/// What the call returns, as its connection to the node, lives until then.
+#[track_caller]
+fn ends_unanswered<T>(outcome: &str, call: impl AsyncFnOnce(SocketAddr, TcpListener) -> T) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("access.jsonl");
     let (node, grpc, runtime) = (Node::start(), local(free_port()), runtime());
@@ -108,21 +112,34 @@ fn a_call_that_is_given_up_has_a_line_too() {
         let behind = silent.local_addr().unwrap();
         config.grpc.node = vec![format!("http://{behind}").parse().unwrap()];
     });
-    let read = "/cosmos.bank.v1beta1.Query/Params";
-    let _reached = runtime.block_on(async {
-        tokio::select! {
-            answer = call_with(grpc, read, b"", ("te", "trailers")) => panic!("{answer:?}"),
-            reached = silent.accept() => reached.unwrap(),
-        }
-    });
-    let is_counted = || {
+    let _kept = runtime.block_on(call(grpc, silent));
+    let counted = format!("method_class=\"other\",outcome=\"{outcome}\"}} 1\n");
+    wait_for("the end of the call", || {
         let metrics = proxy.admin().get("/metrics").unwrap().text();
-        metrics.contains("method_class=\"other\",outcome=\"cancelled\"} 1\n")
-    };
-    wait_for("the end of the call", is_counted);
+        metrics.contains(&counted)
+    });
     proxy.stop();
     let line = fs::read_to_string(&path).unwrap();
     let line: Value = serde_json::from_str(&line).unwrap();
     let shown = ["transport", "outcome"].map(|name| line[name].as_str().unwrap().to_owned());
-    assert_eq!(shown, ["grpc", "cancelled"]);
+    assert_eq!(shown, ["grpc", outcome]);
+}
+
+/// A call that its client gave up had none either.
+#[test]
+fn a_call_that_is_given_up_has_a_line_too() {
+    ends_unanswered("cancelled", async |grpc, silent| {
+        tokio::select! {
+            answer = call_with(grpc, READ, b"", ("te", "trailers")) => panic!("{answer:?}"),
+            reached = silent.accept() => reached.unwrap(),
+        }
+    });
+}
+
+#[test]
+fn a_call_whose_time_is_over_has_a_line_too() {
+    ends_unanswered("expired", async |grpc, _silent| {
+        let called = call_with(grpc, READ, b"", ("grpc-timeout", "200m")).await;
+        assert_eq!(called.0, "4");
+    });
 }
