@@ -63,7 +63,7 @@ pub fn plain_path(path: &str) -> String {
     while let [first, rest @ ..] = bytes {
         bytes = rest;
         let escaped = match (first, rest) {
-            (b'%', [high, low, ..]) => decode_hex(&[*high, *low]).ok(),
+            (b'%', [high, low, ..]) => decode_hex(&[*high, *low]),
             _ => None,
         };
         if let Some(escaped) = escaped {
@@ -191,7 +191,7 @@ pub fn rest_broadcast(body: &[u8]) -> Result<(BroadcastMethod, Vec<u8>), NoBroad
         None | Some(b"null") => Vec::new(),
         Some(text) if Kind::of(text) == Kind::String => {
             decode_base64(json::unquote(text).as_bytes())
-                .map_err(|_| invalid("tx_bytes is not base64"))?
+                .ok_or_else(|| invalid("tx_bytes is not base64"))?
         }
         Some(_) => return Err(invalid("tx_bytes is no text")),
     };

@@ -212,34 +212,30 @@ impl Args {
 
     /// Bytes in base64: transactions and hashes.
     pub(super) fn tx(&self, name: &str) -> Result<Vec<u8>, RpcError> {
-        self.bytes(name, |text| decode_base64(text.as_bytes()))
+        self.bytes(name, decode_base64)
     }
 
     /// Bytes in hexadecimal digits: the data of queries.
     pub(super) fn hex(&self, name: &str) -> Result<Vec<u8>, RpcError> {
-        self.bytes(name, |text| decode_hex(text.as_bytes()))
+        self.bytes(name, decode_hex)
     }
 
-    fn bytes(
-        &self,
-        name: &str,
-        decode: fn(&str) -> Result<Vec<u8>, String>,
-    ) -> Result<Vec<u8>, RpcError> {
+    fn bytes(&self, name: &str, decode: fn(&[u8]) -> Option<Vec<u8>>) -> Result<Vec<u8>, RpcError> {
         let text = match self.find(name) {
             None => return Ok(Vec::new()),
             Some(Value::String(text)) => text,
             Some(_) => return Err(wrong(name, "a text")),
         };
         let decoded = if !self.is_uri {
-            decode(text)
+            decode(text.as_bytes())
         } else if let Some(digits) = text.strip_prefix("0x") {
             decode_hex(digits.as_bytes())
         } else {
             let text =
                 quoted(text).ok_or_else(|| wrong(name, "a quoted text, or 0x and digits"))?;
-            Ok(text.as_bytes().to_vec())
+            Some(text.as_bytes().to_vec())
         };
-        decoded.map_err(|why| wrong(name, &why))
+        decoded.ok_or_else(|| wrong(name, "bytes in base64, or in hexadecimal digits"))
     }
 }
 

@@ -149,7 +149,7 @@ async fn post(node: &Arc<Node>, caller: Caller<'_>, body: &[u8]) -> Response {
 }
 
 /// The requests of a body: one, or those of a batch.
-fn requests_of(body: &[u8]) -> Result<Vec<jsonrpc::Request<'_>>, RequestFault<'_>> {
+fn requests_of(body: &[u8]) -> Result<Vec<jsonrpc::Request<'_>>, RequestFault> {
     let value = json::check(body).map_err(RequestFault::Json)?;
     if value.first() == Some(&b'[') {
         return json::elements(value)

@@ -322,7 +322,7 @@ fn answer_to(id: Option<&str>, member: &[u8]) -> Vec<u8> {
 }
 
 /// What the node says to what is no request (`readRoutine` in `rpc/jsonrpc/server/ws_handler.go`).
-fn unreadable(fault: &RequestFault<'_>) -> Vec<u8> {
+fn unreadable(fault: &RequestFault) -> Vec<u8> {
     let template = r#""error":{"code":?,"message":"Parse error. Invalid JSON","data":?}"#;
     let data = format!("error unmarshaling request: {fault}");
     answer_to(None, &filled(template, &[&Int(PARSE_ERROR), &Text(&data)]))

@@ -14,6 +14,7 @@ use std::borrow::Cow;
 use bytes::Bytes;
 
 pub use self::uri::{UriRoute, UriTarget, classify_uri};
+use crate::encoding::decode_base64;
 use crate::json::{self, Bracket, Kind, Scanner};
 use crate::jsonrpc::{BroadcastMethod, PlainBroadcast, Request, RequestFault, RequestId};
 
@@ -138,8 +139,8 @@ impl From<json::Fault> for Fault {
     }
 }
 
-impl From<RequestFault<'_>> for Fault {
-    fn from(fault: RequestFault<'_>) -> Self {
+impl From<RequestFault> for Fault {
+    fn from(fault: RequestFault) -> Self {
         match fault {
             RequestFault::Json(fault) => fault.into(),
             _ => Self::Unparsable,
@@ -227,8 +228,7 @@ fn transaction(params: &[u8]) -> Option<Bytes> {
     bytes_of(arguments(params, &["tx"]).ok()?.unwrap_or(b"null"))
 }
 
-/// Bytes as Go's `encoding/json` reads them: in base64, of which it overlooks line ends, and bits behind the last byte; as
-/// a list of numbers; or null.
+/// Bytes as Go's `encoding/json` reads them: in base64, as a list of numbers, or null.
 fn bytes_of(value: &[u8]) -> Option<Bytes> {
     let number = |value: &[u8]| match value {
         b"null" => Some(0),
@@ -237,12 +237,7 @@ fn bytes_of(value: &[u8]) -> Option<Bytes> {
     match Kind::of(value) {
         Kind::Null => Some(Bytes::new()),
         Kind::Array => json::elements(value).map(number).collect(),
-        Kind::String => {
-            let text = json::unquote(value).replace(['\r', '\n'], "");
-            let is_whole = text.len().is_multiple_of(4) && !text.contains([' ', '\t', '\x0c']);
-            let bytes = base64_simd::forgiving_decode_to_vec(text.as_bytes()).ok();
-            bytes.filter(|_| is_whole).map(Bytes::from)
-        }
+        Kind::String => decode_base64(json::unquote(value).as_bytes()).map(Bytes::from),
         Kind::Object | Kind::Number | Kind::Bool => None,
     }
 }

@@ -134,7 +134,7 @@ fn tx_of(query: &[u8]) -> Option<Bytes> {
     let value = value.map(|(_, value)| value).unwrap_or_default();
     match value.as_ref() {
         [] => Some(Bytes::new()),
-        [b'0', b'x' | b'X', digits @ ..] => decode_hex(digits).ok().map(Bytes::from),
+        [b'0', b'x' | b'X', digits @ ..] => decode_hex(digits).map(Bytes::from),
         [b'"', .., b'"'] => {
             let text = json::unquote(json::check(&value).ok()?);
             Some(text.into_owned().into())

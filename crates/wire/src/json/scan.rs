@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::{Expected, Fault, Word};
+use super::Fault;
 use crate::json;
 
 /// Deepest nesting that Go takes.
@@ -113,13 +113,13 @@ impl<'a> Scanner<'a> {
 
     /// Takes `wanted`.
     #[inline]
-    fn take(&mut self, wanted: u8, expected: Expected) -> Result<(), Fault> {
+    fn take(&mut self, wanted: u8) -> Result<(), Fault> {
         match self.peek() {
             Some(byte) if byte == wanted => {
                 self.at += 1;
                 Ok(())
             }
-            byte => Err(wrong(byte, expected)),
+            byte => Err(wrong(byte)),
         }
     }
 
@@ -131,7 +131,7 @@ impl<'a> Scanner<'a> {
     pub fn end(&mut self) -> Result<(), Fault> {
         match self.peek() {
             None => Ok(()),
-            byte => Err(wrong(byte, Expected::InputEnd)),
+            byte => Err(wrong(byte)),
         }
     }
 
@@ -141,7 +141,7 @@ impl<'a> Scanner<'a> {
     /// Another value comes, or it would be one level too many.
     #[inline]
     pub fn enter(&mut self, bracket: Bracket) -> Result<bool, Fault> {
-        self.take(bracket.open(), Expected::Value)?;
+        self.take(bracket.open())?;
         self.depth = self.depth.checked_sub(1).ok_or(Fault::Depth)?;
         let is_empty = self.peek() == Some(bracket.close());
         if is_empty {
@@ -165,13 +165,7 @@ impl<'a> Scanner<'a> {
                 self.leave();
                 Ok(false)
             }
-            byte => Err(wrong(
-                byte,
-                match bracket {
-                    Bracket::Object => Expected::MemberEnd,
-                    Bracket::Array => Expected::ElementEnd,
-                },
-            )),
+            byte => Err(wrong(byte)),
         }
     }
 
@@ -186,7 +180,7 @@ impl<'a> Scanner<'a> {
     /// Something else comes.
     #[inline]
     pub fn key(&mut self) -> Result<JsonString<'a>, Fault> {
-        let key = self.string_or(Expected::Key)?;
+        let key = self.string()?;
         self.colon()?;
         Ok(key)
     }
@@ -197,23 +191,14 @@ impl<'a> Scanner<'a> {
     /// Something else comes.
     #[inline]
     pub(crate) fn colon(&mut self) -> Result<(), Fault> {
-        self.take(b':', Expected::Colon)
-    }
-
-    /// A string.
-    ///
-    /// # Errors
-    /// Something else comes.
-    #[inline]
-    pub fn string(&mut self) -> Result<JsonString<'a>, Fault> {
-        self.string_or(Expected::Value)
+        self.take(b':')
     }
 
     /// The inside of a string of bytes that every reader and writer leaves as they are; none for
     /// any other.
     #[inline]
     pub(crate) fn verbatim(&mut self) -> Option<&'a [u8]> {
-        self.take(b'"', Expected::Value).ok()?;
+        self.take(b'"').ok()?;
         let rest = self.rest();
         let len = rest.iter().position(|byte| !VERBATIM[usize::from(*byte)])?;
         self.at += len + 1;
@@ -277,19 +262,19 @@ impl<'a> Scanner<'a> {
     fn scalar(&mut self, first: u8) -> Result<(), Fault> {
         match first {
             b'"' => self.string().map(drop),
-            b't' => self.word(Word::True),
-            b'f' => self.word(Word::False),
-            b'n' => self.word(Word::Null),
+            b't' => self.word(b"true"),
+            b'f' => self.word(b"false"),
+            b'n' => self.word(b"null"),
             b'-' | b'0'..=b'9' => self.number(),
-            byte => Err(wrong(Some(byte), Expected::Value)),
+            byte => Err(wrong(Some(byte))),
         }
     }
 
-    fn word(&mut self, word: Word) -> Result<(), Fault> {
-        for (place, letter) in (0_u8..).zip(word.text().bytes()) {
+    fn word(&mut self, word: &[u8]) -> Result<(), Fault> {
+        for letter in word {
             let byte = self.input.get(self.at).copied();
-            if byte != Some(letter) {
-                return Err(wrong(byte, Expected::Letter(word, place)));
+            if byte != Some(*letter) {
+                return Err(wrong(byte));
             }
             self.at += 1;
         }
@@ -297,9 +282,12 @@ impl<'a> Scanner<'a> {
     }
 
     /// A string. Bytes above 0x7f are not looked at: Go takes any.
+    ///
+    /// # Errors
+    /// Something else comes.
     #[inline]
-    fn string_or(&mut self, expected: Expected) -> Result<JsonString<'a>, Fault> {
-        self.take(b'"', expected)?;
+    pub fn string(&mut self) -> Result<JsonString<'a>, Fault> {
+        self.take(b'"')?;
         let (start, mut has_escapes) = (self.at, false);
         loop {
             let rest = self.rest();
@@ -320,7 +308,7 @@ impl<'a> Scanner<'a> {
                     has_escapes = true;
                     self.escape()?;
                 }
-                control => return Err(wrong(Some(control), Expected::StringByte)),
+                control => return Err(wrong(Some(control))),
             }
         }
     }
@@ -335,13 +323,13 @@ impl<'a> Scanner<'a> {
                 for _ in 0..4 {
                     let digit = self.input.get(self.at).copied();
                     if !digit.is_some_and(|digit| digit.is_ascii_hexdigit()) {
-                        return Err(wrong(digit, Expected::HexDigit));
+                        return Err(wrong(digit));
                     }
                     self.at += 1;
                 }
                 Ok(())
             }
-            other => Err(wrong(other, Expected::Escape)),
+            other => Err(wrong(other)),
         }
     }
 
@@ -350,28 +338,28 @@ impl<'a> Scanner<'a> {
         if self.input.get(self.at) == Some(&b'0') {
             self.at += 1;
         } else {
-            self.digits(Expected::Digit)?;
+            self.digits()?;
         }
         if self.input.get(self.at) == Some(&b'.') {
             self.at += 1;
-            self.digits(Expected::Fraction)?;
+            self.digits()?;
         }
         if let Some(b'e' | b'E') = self.input.get(self.at) {
             self.at += 1;
             self.at += usize::from(matches!(self.input.get(self.at), Some(b'+' | b'-')));
-            self.digits(Expected::Exponent)?;
+            self.digits()?;
         }
         Ok(())
     }
 
     /// Past at least one digit.
-    fn digits(&mut self, expected: Expected) -> Result<(), Fault> {
+    fn digits(&mut self) -> Result<(), Fault> {
         let rest = self.rest();
         let len = rest.iter().position(|byte| !byte.is_ascii_digit());
         let len = len.unwrap_or(rest.len());
         self.at += len;
         if len == 0 {
-            return Err(wrong(rest.first().copied(), expected));
+            return Err(wrong(rest.first().copied()));
         }
         Ok(())
     }
@@ -379,11 +367,8 @@ impl<'a> Scanner<'a> {
 
 /// The fault of a byte where another was expected, or of none.
 #[cold]
-const fn wrong(byte: Option<u8>, expected: Expected) -> Fault {
-    match byte {
-        Some(byte) => Fault::Byte { byte, expected },
-        None => Fault::End,
-    }
+fn wrong(byte: Option<u8>) -> Fault {
+    byte.map_or(Fault::End, Fault::Byte)
 }
 
 /// The brackets that are open, one bit each: 128 of them without memory of their own.

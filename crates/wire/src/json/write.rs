@@ -1,7 +1,7 @@
 //! Writes JSON as CometBFT does: 64-bit integers are strings, hashes upper-case hex, byte strings
 //! base64, and text is escaped as Go's `encoding/json` escapes it.
 
-use super::{quote, replace_invalid};
+use super::quote;
 
 /// Appends `text` as it is.
 pub fn raw(out: &mut Vec<u8>, text: &str) {
@@ -45,11 +45,6 @@ pub fn base64_or_null(out: &mut Vec<u8>, bytes: Option<&[u8]>) {
 /// Appends a quoted string, escaped as Go's `json.Marshal` does.
 pub fn string(out: &mut Vec<u8>, text: &str) {
     quote(out, text);
-}
-
-/// Appends a quoted string of bytes that may not be UTF-8; each broken one becomes U+FFFD.
-pub fn string_lossy(out: &mut Vec<u8>, bytes: &[u8]) {
-    quote(out, &replace_invalid(bytes));
 }
 
 /// What stands for a `?` in the template of [`fill`].
@@ -178,6 +173,5 @@ mod tests {
         assert_eq!(written(|out| array(out, [1, 2], int)), "[1,2]");
         let parts: [&dyn Value; 3] = [&Int(1), &Text("?"), &With(raw, "{}")];
         assert_eq!(filled(r#"[?,{"a":?},?]"#, &parts), br#"[1,{"a":"?"},{}]"#);
-        assert_eq!(written(|out| string_lossy(out, b"a\xff")), "\"a\u{fffd}\"");
     }
 }

@@ -15,11 +15,8 @@ pub use self::broadcast::{
 };
 
 use std::borrow::Cow;
-use std::fmt;
 
-use crate::json::{
-    Bracket, Fault, JsonString, Kind, Scanner, elements, folds_to, members, quote, unquote,
-};
+use crate::json::{Bracket, Fault, JsonString, Kind, Scanner, folds_to, quote, unquote};
 
 /// A request; without an id it is a notification, which is neither executed nor answered.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -32,25 +29,21 @@ pub struct Request<'a> {
     pub params: Option<&'a [u8]>,
 }
 
-/// Why a value is no request, in Go's words.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RequestFault<'a> {
+/// Why a value is no request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RequestFault {
     /// It is no JSON.
-    Json(Fault),
+    #[error(transparent)]
+    Json(#[from] Fault),
     /// It is neither an object nor null.
-    NotAnObject(Kind),
+    #[error("a request is an object")]
+    NotAnObject,
     /// This member is no string.
-    NotAString(&'static str, Kind),
-    /// The id is a number that is too large for a float.
-    IdRange(&'a [u8]),
-    /// The id is neither a string nor a number.
-    IdKind(&'a [u8]),
-}
-
-impl From<Fault> for RequestFault<'_> {
-    fn from(fault: Fault) -> Self {
-        Self::Json(fault)
-    }
+    #[error("its {0} is no string")]
+    NotAString(&'static str),
+    /// The id is neither a string nor a number, or one that is too large for a float.
+    #[error("its id is neither a string nor a number")]
+    Id,
 }
 
 impl<'a> Request<'a> {
@@ -58,7 +51,7 @@ impl<'a> Request<'a> {
     ///
     /// # Errors
     /// What is wrong with it.
-    pub fn decode(value: &'a [u8]) -> Result<Self, RequestFault<'a>> {
+    pub fn decode(value: &'a [u8]) -> Result<Self, RequestFault> {
         Self::read(&mut Scanner::new(value, crate::json::MAX_DEPTH))
     }
 
@@ -66,15 +59,15 @@ impl<'a> Request<'a> {
     ///
     /// # Errors
     /// What is wrong with it; the scanner is behind the value if that is not its JSON.
-    pub fn read(scanner: &mut Scanner<'a>) -> Result<Self, RequestFault<'a>> {
+    pub fn read(scanner: &mut Scanner<'a>) -> Result<Self, RequestFault> {
         match scanner.peek() {
             Some(b'{') => {}
             first => {
-                let kind = Kind::of(scanner.value()?);
+                scanner.value()?;
                 // Go decodes null into an empty request.
                 return match first {
                     Some(b'n') => Ok(Self::default()),
-                    _ => Err(RequestFault::NotAnObject(kind)),
+                    _ => Err(RequestFault::NotAnObject),
                 };
             }
         }
@@ -97,7 +90,7 @@ struct Members<'a> {
     method: Option<&'a [u8]>,
     params: Option<&'a [u8]>,
     /// The first of them that cannot be decoded.
-    wrong: Option<RequestFault<'a>>,
+    wrong: Option<RequestFault>,
 }
 
 impl<'a> Members<'a> {
@@ -114,7 +107,7 @@ impl<'a> Members<'a> {
                 self.id = Some(value);
                 // Go fails here even if another id follows.
                 let is_wrong = kind == Kind::Number && RequestId::of(value).is_none();
-                is_wrong.then_some(RequestFault::IdRange(value))
+                is_wrong.then_some(RequestFault::Id)
             }
             (_, Kind::Null) => None,
             ("method", Kind::String) => {
@@ -122,18 +115,18 @@ impl<'a> Members<'a> {
                 None
             }
             (_, Kind::String) => None,
-            (name, kind) => Some(RequestFault::NotAString(name, kind)),
+            (name, _) => Some(RequestFault::NotAString(name)),
         };
         self.wrong = self.wrong.or(wrong);
     }
 
-    fn request(self) -> Result<Request<'a>, RequestFault<'a>> {
+    fn request(self) -> Result<Request<'a>, RequestFault> {
         if let Some(wrong) = self.wrong {
             return Err(wrong);
         }
         let id = match self.id {
             None | Some(b"null") => None,
-            Some(value) => Some(RequestId::of(value).ok_or(RequestFault::IdKind(value))?),
+            Some(value) => Some(RequestId::of(value).ok_or(RequestFault::Id)?),
         };
         Ok(Request {
             id,
@@ -155,66 +148,6 @@ fn member_name(key: JsonString<'_>) -> Option<&'static str> {
 }
 
 const MEMBERS: [&str; 4] = ["jsonrpc", "id", "method", "params"];
-
-/// Go's name of the type that a request is decoded into.
-const TYPE: &str = "struct { JSONRPC string \"json:\\\"jsonrpc\\\"\"; ID interface {} \
-                    \"json:\\\"id,omitempty\\\"\"; Method string \"json:\\\"method\\\"\"; \
-                    Params json.RawMessage \"json:\\\"params\\\"\" }";
-
-impl fmt::Display for RequestFault<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        const CANNOT: &str = "json: cannot unmarshal";
-        match self {
-            Self::Json(fault) => fault.fmt(f),
-            Self::NotAnObject(kind) => {
-                write!(f, "{CANNOT} {} into Go value of type {TYPE}", kind.name())
-            }
-            Self::NotAString(name, kind) => {
-                let kind = kind.name();
-                write!(
-                    f,
-                    "{CANNOT} {kind} into Go struct field .{name} of type string"
-                )
-            }
-            Self::IdRange(value) => {
-                let text = String::from_utf8_lossy(value);
-                write!(
-                    f,
-                    "{CANNOT} number {text} into Go struct field .id of type float64"
-                )
-            }
-            Self::IdKind(value) => {
-                let kind = match Kind::of(value) {
-                    Kind::Bool => "bool",
-                    Kind::Array => "[]interface {}",
-                    _ => "map[string]interface {}",
-                };
-                let shown = go_value(value);
-                write!(f, "json-rpc ID ({shown}) is of unknown type ({kind})")
-            }
-        }
-    }
-}
-
-/// A value as Go's `%v` shows it.
-fn go_value(value: &[u8]) -> String {
-    match Kind::of(value) {
-        Kind::Null => "<nil>".to_owned(),
-        Kind::String => unquote(value).into_owned(),
-        Kind::Array => {
-            let shown: Vec<String> = elements(value).map(go_value).collect();
-            format!("[{}]", shown.join(" "))
-        }
-        Kind::Object => {
-            let mut shown: Vec<String> = members(value)
-                .map(|(key, value)| format!("{key}:{}", go_value(value)))
-                .collect();
-            shown.sort();
-            format!("map[{}]", shown.join(" "))
-        }
-        Kind::Number | Kind::Bool => String::from_utf8_lossy(value).into_owned(),
-    }
-}
 
 /// The JSON text of an id, exactly as the node writes it into the answer: a string with Go's
 /// escapes, or a whole number.
@@ -334,24 +267,15 @@ mod tests {
     }
 
     #[test]
-    fn wrong_types_are_told_as_go_tells_them() {
+    fn wrong_types_are_named() {
         for (json, text) in [
-            (
-                r#"{"id":{"b":[1,"x"]}}"#,
-                "json-rpc ID (map[b:[1 x]]) is of unknown type (map[string]interface {})",
-            ),
-            (
-                r#"{"method":3,"jsonrpc":true}"#,
-                "json: cannot unmarshal number into Go struct field .method of type string",
-            ),
-            (
-                r#"{"id":1e400,"id":1}"#,
-                "json: cannot unmarshal number 1e400 into Go struct field .id of type float64",
-            ),
+            (r#"{"id":{"b":1}}"#, "its id is neither"),
+            (r#"{"id":1e400,"id":1}"#, "its id is neither"),
+            (r#"{"method":3,"jsonrpc":true}"#, "its method is no string"),
+            ("[1]", "a request is an object"),
         ] {
-            assert_eq!(id_of(json), Err(text.to_owned()), "{json}");
+            let error = id_of(json).unwrap_err();
+            assert!(error.starts_with(text), "{json}: {error}");
         }
-        let array = id_of("[1]").unwrap_err();
-        assert!(array.starts_with("json: cannot unmarshal array into Go value of type struct {"));
     }
 }

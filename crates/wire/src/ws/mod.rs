@@ -60,8 +60,6 @@ pub mod close_code {
     pub const POLICY: u16 = 1008;
     /// A message was too large.
     pub const TOO_LARGE: u16 = 1009;
-    /// The server restarts: connect again.
-    pub const RESTART: u16 = 1012;
     /// The server is overloaded: connect again later.
     pub const TRY_AGAIN: u16 = 1013;
 }

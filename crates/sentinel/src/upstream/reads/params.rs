@@ -30,7 +30,7 @@ pub(super) fn hash(target: &[u8], body: &[u8]) -> Option<[u8; 32]> {
         return decode_hash(text.strip_prefix(b"0x")?);
     }
     let bytes = decode_base64(json::unquote(&text).as_bytes());
-    bytes.ok()?.try_into().ok()
+    bytes?.try_into().ok()
 }
 
 /// The part of the genesis file that a call asks for: the first, unless it says otherwise.

@@ -34,7 +34,7 @@ async fn ws_97_answers_are_the_nodes_own_and_come_in_order() {
         // The node answers what it cannot read in its turn, and ignores what follows the first value.
         (
             "nonsense",
-            r#"{"jsonrpc":"2.0","error":{"code":-32700,"message":"Parse error. Invalid JSON","data":"error unmarshaling request: invalid character 'o' in literal null (expecting 'u')"}}"#,
+            r#"{"jsonrpc":"2.0","error":{"code":-32700,"message":"Parse error. Invalid JSON","data":"error unmarshaling request: unexpected byte 'o'"}}"#,
         ),
         (
             r#"{"id":5,"method":"health"} trailing"#,
