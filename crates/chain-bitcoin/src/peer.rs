@@ -10,22 +10,40 @@ use bitcoin::consensus::{deserialize, serialize};
 use bitcoin::p2p::message::{NetworkMessage, RawNetworkMessage};
 use bitcoin::p2p::message_network::VersionMessage;
 use bitcoin::p2p::{Address, Magic, ServiceFlags};
-use wire::p2p::{Head, HeadError};
 
 /// Why a stream is none of the protocol; final.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum PeerError {
-    /// Another network, or too large.
-    #[error(transparent)]
-    Head(#[from] HeadError),
+    /// Another network's.
+    #[error("its message begins with {0:02x?}, and those of this network with {1:02x?}")]
+    Magic([u8; 4], [u8; 4]),
+    /// Too much.
+    #[error("its message has {0} bytes; at most {1} are read")]
+    TooLarge(usize, usize),
     /// Its content is damaged.
     #[error("its message cannot be read: {0}")]
     Content(#[from] bitcoin::consensus::encode::Error),
 }
 
-/// The head of the message that begins here, once it is there.
-pub(crate) fn head(bytes: &[u8], magic: [u8; 4]) -> Result<Option<Head>, PeerError> {
-    Ok(Head::read(bytes, magic, MOST_BYTES)?)
+/// Bytes of the message that begins here, whose content may have up to `limit`, once its head is there: 4 of the
+/// network's magic, 12 of the command, 4 of the length, 4 of a checksum (`wire/message.go` of btcd 0.26).
+pub(crate) fn message_bytes(
+    bytes: &[u8],
+    magic: [u8; 4],
+    limit: usize,
+) -> Result<Option<usize>, PeerError> {
+    if let Some(found) = bytes.first_chunk::<4>().filter(|found| **found != magic) {
+        return Err(PeerError::Magic(*found, magic));
+    }
+    let head = bytes.first_chunk::<24>();
+    let Some([.., a, b, c, d, _, _, _, _]) = head else {
+        return Ok(None);
+    };
+    let content = u32::from_le_bytes([*a, *b, *c, *d]) as usize;
+    if content > limit {
+        return Err(PeerError::TooLarge(content, limit));
+    }
+    Ok(Some(24 + content))
 }
 
 /// Reads a whole message, its checksum included.
@@ -149,7 +167,7 @@ impl Handshake {
 }
 
 /// The built-in node's largest block; bchd's are of 32,000,000 bytes, btcd's of 4,000,000.
-const MOST_BYTES: usize = 104_857_600;
+pub(crate) const MOST_BYTES: usize = 104_857_600;
 /// With `feefilter` (70,013) and `reject` (70,002), and without what changes announcements: compact blocks
 /// (70,014) and witness ids (70,016).
 const PROTOCOL_VERSION: u32 = 70_013;
@@ -168,11 +186,29 @@ mod tests {
     #[test]
     fn a_damaged_message_is_refused() {
         let mut message = write(MAGIC, NetworkMessage::Ping(7));
-        let head = head(&message, MAGIC).unwrap().unwrap();
-        assert_eq!((head.command(), head.bytes), (&b"ping"[..], message.len()));
+        for end in 0..24 {
+            let head = message_bytes(&message[..end], MAGIC, 8);
+            assert_eq!(head.unwrap(), None);
+        }
+        let bytes = message_bytes(&message, MAGIC, 8).unwrap();
+        assert_eq!(bytes, Some(message.len()));
         message[28] ^= 1;
         let text = read(&message).unwrap_err().to_string();
         assert!(text.contains("checksum"), "{text}");
+    }
+
+    #[test]
+    fn another_network_s_message_and_one_that_is_too_large_are_refused() {
+        let message = write(MAGIC, NetworkMessage::Ping(7));
+        let refused = |bytes: &[u8], magic| {
+            let refused = message_bytes(bytes, magic, 7);
+            refused.unwrap_err().to_string()
+        };
+        let large = refused(&message, MAGIC);
+        assert_eq!(large, "its message has 8 bytes; at most 7 are read");
+        let other = refused(&message[..4], PEER_NETWORKS[1].magic);
+        let text = "its message begins with [fa, bf, b5, da], and those of this network with [16, 1c, 14, 12]";
+        assert_eq!(other, text);
     }
 
     #[cfg(feature = "fixture")]
@@ -180,9 +216,10 @@ mod tests {
     fn the_largest_block_of_the_built_in_node_is_a_message() {
         let mut message = write(MAGIC, NetworkMessage::Verack);
         message[16..20].copy_from_slice(&(*devnode::BLOCK_BYTES.end() as u32).to_le_bytes());
-        assert!(head(&message, MAGIC).unwrap().is_some());
+        let read = |message: &[u8]| message_bytes(message, MAGIC, MOST_BYTES);
+        assert!(read(&message).unwrap().is_some());
         message[19] += 1;
-        assert!(head(&message, MAGIC).is_err());
+        assert!(read(&message).is_err());
     }
 
     #[test]

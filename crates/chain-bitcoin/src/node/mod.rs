@@ -12,7 +12,9 @@ pub use self::peer::{PeerInfo, probe_peer};
 
 use rpc::{Client, ClientError, ClientOptions, Endpoint, Mempool};
 use serde::{Deserialize, Deserializer, de};
-use wire::encoding::{decode_hash, push_hex};
+use wire::encoding::decode_hash;
+
+use crate::workload::hash_text;
 
 /// Asks a Bitcoin node (btcd, bchd, Bitcoin Core) over its JSON-RPC. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -164,7 +166,7 @@ impl BitcoinClient {
     /// # Errors
     /// [`ClientError`].
     pub async fn block(&self, hash: &[u8; 32]) -> Result<BitcoinBlock, ClientError> {
-        let params = format!("[\"{}\",1]", text(hash));
+        let params = format!("[\"{}\",1]", hash_text(hash));
         self.client.call("getblock", &params).await
     }
 
@@ -208,7 +210,7 @@ impl BitcoinClient {
     ) -> Result<Vec<Option<BitcoinOutput>>, ClientError> {
         // A missing output is answered with null, which is a result only in a batch's answer.
         let call = |(id, (txid, index)): (usize, &([u8; 32], u32))| {
-            let params = format!("[\"{}\",{index},true]", text(txid));
+            let params = format!("[\"{}\",{index},true]", hash_text(txid));
             format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"gettxout","params":{params}}}"#)
         };
         let answers: Vec<Answer<BitcoinOutput>> = self
@@ -304,13 +306,6 @@ impl BitcoinClient {
             })
             .collect())
     }
-}
-
-/// A hash in hexadecimal; nodes read either case.
-fn text(hash: &[u8; 32]) -> String {
-    let mut digits = Vec::with_capacity(2 * hash.len());
-    push_hex(&mut digits, hash);
-    String::from_utf8(digits).unwrap_or_default()
 }
 
 #[derive(Deserialize)]

@@ -7,7 +7,7 @@ use std::time::Duration;
 use bitcoin::hashes::Hash as _;
 use bitcoin::p2p::message::NetworkMessage;
 use bitcoin::p2p::message_blockdata::{GetHeadersMessage, Inventory};
-use bitcoin::{Block, BlockHash, Txid};
+use bitcoin::{Block, BlockHash};
 use pacing::Nanos;
 use tokio::time::{Instant, sleep_until};
 
@@ -15,6 +15,7 @@ use super::BitcoinBlock;
 use super::follow::{Announced, Source, Wake};
 use super::peer::Peer;
 use crate::peer::PeerNetwork;
+use crate::workload::shown;
 use bitcoin::block::Header;
 use rpc::{ClientError, Endpoint};
 
@@ -211,10 +212,6 @@ fn content(block: &Block, hash: BlockHash, height: u64) -> BitcoinBlock {
             .map(|tx| shown(tx.compute_txid()))
             .collect(),
     }
-}
-
-fn shown(txid: Txid) -> [u8; 32] {
-    reversed(txid.to_byte_array())
 }
 
 /// Between the beginnings of two connections: a node that has banned us is not hammered.

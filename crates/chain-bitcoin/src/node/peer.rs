@@ -10,7 +10,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-use crate::peer::{Handshake, PEER_NETWORKS, PeerNetwork, head, read, write};
+use crate::peer::{Handshake, MOST_BYTES, PEER_NETWORKS, PeerNetwork, message_bytes, read, write};
 use rpc::{ClientError, Endpoint};
 
 /// What a node says of itself to its peers.
@@ -176,13 +176,14 @@ impl Peer {
                     self.network
                 ),
             };
-            match head(rest, self.network.magic).map_err(|error| failed(&error))? {
-                Some(head) if rest.len() >= head.bytes => {
-                    let message = read(&rest[..head.bytes]).map_err(|error| failed(&error))?;
-                    self.taken += head.bytes;
+            let bytes = message_bytes(rest, self.network.magic, MOST_BYTES);
+            match bytes.map_err(|error| failed(&error))? {
+                Some(bytes) if rest.len() >= bytes => {
+                    let message = read(&rest[..bytes]).map_err(|error| failed(&error))?;
+                    self.taken += bytes;
                     return Ok(message);
                 }
-                Some(head) => self.input.reserve(head.bytes),
+                Some(bytes) => self.input.reserve(bytes),
                 None => {}
             }
             self.input.drain(..self.taken);

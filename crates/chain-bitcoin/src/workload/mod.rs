@@ -398,9 +398,7 @@ pub fn shown(txid: Txid) -> [u8; 32] {
 
 /// A hash as it is shown.
 pub fn hash_text(hash: &[u8; 32]) -> String {
-    let mut bytes = *hash;
-    bytes.reverse();
-    Txid::from_byte_array(bytes).to_string()
+    hex_simd::encode_to_string(hash, hex_simd::AsciiCase::Lower)
 }
 
 /// The id of a transaction that was not made here.
