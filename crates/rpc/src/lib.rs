@@ -20,7 +20,7 @@ pub use client::{
 };
 pub use connection::{
     Connection, ConnectionError, ConnectionOptions, Counters, Flushed, Interest, Message,
-    ReadProgress, TaskConnection, Trust, TrustError,
+    ReadProgress, TaskConnection, Trust, TrustError, keep_alive,
 };
 pub use endpoint::{Endpoint, EndpointError, Transport};
 pub use follow::{

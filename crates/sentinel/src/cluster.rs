@@ -39,6 +39,8 @@ pub(crate) struct Part {
 
 /// How long the last report may take.
 const GOODBYE: Duration = Duration::from_millis(300);
+/// How often the server is asked whether it is there.
+const PING_INTERVAL: Duration = Duration::from_secs(10);
 /// The longest file with a secret.
 const MOST_KEY_BYTES: u64 = 1 << 20;
 /// The bits before an IPv4 address that is mapped to IPv6.
@@ -221,6 +223,8 @@ async fn joined(address: ServerAddr, subject: String) -> anyhow::Result<(Client,
     let options = ConnectOptions::new()
         .name("sentinel")
         .retry_on_initial_connect()
+        // A server that answers none of three is given up.
+        .ping_interval(PING_INTERVAL)
         // What it would log, `say` does.
         .event_callback(|_| std::future::ready(()));
     let client = options.connect(address).await?;

@@ -23,6 +23,7 @@ pub use self::error::{ConnectionError, Counters, Flushed, Interest, Message, Rea
 use self::messages::{AnswerReader, MessageReader, mask_keys};
 pub use self::options::{ConnectionOptions, Trust, TrustError};
 use self::stream::Stream;
+pub use self::stream::keep_alive;
 pub use self::task::TaskConnection;
 use crate::endpoint::{Endpoint, Transport};
 

@@ -2,13 +2,14 @@
 
 use std::io::{self, ErrorKind, IoSliceMut, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpStream};
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsFd, AsRawFd};
 use std::sync::Arc;
+use std::time::Duration;
 
 use nix::cmsg_space;
 use nix::sys::socket::{ControlMessageOwned, MsgFlags, recvmsg, setsockopt, sockopt};
 use nix::sys::time::TimeSpec;
-use rustix::net::{AddressFamily, SocketFlags, SocketType};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt as options};
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection};
 
@@ -41,6 +42,22 @@ pub(super) struct Written {
     pub(super) handed: bool,
 }
 
+/// Has the system ask an idle peer whether it is there, and end the connection a minute after it no longer is: reqwest's
+/// defaults. gRPC's own pings are no substitute, as a node's server ends connections that send them when idle, or more
+/// often than every five minutes (`keepalive.EnforcementPolicy` of grpc-go).
+///
+/// # Errors
+/// The system takes no such option.
+pub fn keep_alive(tcp: &impl AsFd) -> io::Result<()> {
+    options::set_socket_keepalive(tcp, true)?;
+    options::set_tcp_keepidle(tcp, KEEP_ALIVE)?;
+    options::set_tcp_keepintvl(tcp, KEEP_ALIVE)?;
+    Ok(options::set_tcp_keepcnt(tcp, KEEP_ALIVE_PROBES)?)
+}
+
+const KEEP_ALIVE: Duration = Duration::from_secs(15);
+const KEEP_ALIVE_PROBES: u32 = 3;
+
 /// Starts a connect that does not block, from `source` if one is given.
 pub(super) fn connect(address: SocketAddr, source: Option<IpAddr>) -> io::Result<TcpStream> {
     let family = if address.is_ipv4() {
@@ -53,6 +70,7 @@ pub(super) fn connect(address: SocketAddr, source: Option<IpAddr>) -> io::Result
     let tcp = TcpStream::from(socket);
     // A request is one write: nothing is gained by waiting for more bytes.
     tcp.set_nodelay(true)?;
+    keep_alive(&tcp)?;
     if let Some(source) = source {
         let named = |error| io::Error::other(format!("cannot connect from {source}: {error}"));
         rustix::net::bind(&tcp, &SocketAddr::new(source, 0)).map_err(named)?;

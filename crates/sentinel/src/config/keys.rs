@@ -348,6 +348,9 @@ base::settings! {
         /// How long a connection may be idle between requests: nginx's `keepalive_timeout`, so that a load balancer, with a
         /// minute as a rule, ends its own first.
         pub idle_timeout: Duration = Duration::from_secs(75),
+        /// How long calls of gRPC go over a connection to a node on which nothing is answered: a quarter of
+        /// `upstream.timeout`, so that those which wait for their turn are answered in time over another one.
+        pub link_silence: Duration = Duration::from_secs(5),
         /// Depth of JSON: calls of the node's RPC need 4.
         pub depth: usize = 64,
         /// From the first byte of a head to its last: the node's `ReadHeaderTimeout` (`rpc/jsonrpc/server`).

@@ -88,6 +88,7 @@ impl Dialer {
         let Target { endpoint, tls, .. } = &*self.0;
         let tcp = TcpStream::connect((endpoint.host(), endpoint.port())).await?;
         tcp.set_nodelay(true)?;
+        rpc::keep_alive(&tcp)?;
         match tls {
             None => Ok(Either::Left(tcp)),
             Some((connector, name)) => {

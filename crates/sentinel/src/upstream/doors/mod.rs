@@ -2,6 +2,7 @@
 
 mod call;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -14,8 +15,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use parking_lot::Mutex;
 use rpc::Endpoint;
 use tokio::sync::Mutex as AsyncMutex;
-use tokio::time::timeout;
-use tokio_util::task::AbortOnDropHandle;
+use tokio::time::{Instant, timeout};
 
 pub(super) use self::call::only_message;
 pub(crate) use self::call::{CallBody, Deadline};
@@ -23,7 +23,7 @@ use super::UpstreamError;
 use super::answer::{AnswerBody, Source};
 use super::choice::{Asked, Wanted, first_answer};
 use super::dial::Dialer;
-use super::http::{NodeBody, NodeHttp, Outgoing, Repeat, end_to_end, uri};
+use super::http::{NodeBody, NodeHttp, Outgoing, PoolOptions, Repeat, end_to_end, uri};
 use super::node_state::{NodeDoor, NodeIndex};
 use super::nodes::Nodes;
 use super::reads::Admitted;
@@ -40,14 +40,18 @@ pub(crate) struct DoorNodes {
 
 struct Listener {
     http: NodeHttp,
-    /// The one connection over which all streams of gRPC go.
-    link: AsyncMutex<Option<Link>>,
+    /// The one connection over which all new streams of gRPC go.
+    link: AsyncMutex<Option<Arc<Link>>>,
+    /// A connection that answers no call for longer gets no new one.
+    link_silence: Duration,
+    options: PoolOptions,
 }
 
-/// A connection, and the task that serves it.
+/// A connection. Its task ends when its last stream does, once no new one can come.
 struct Link {
     sender: http2::SendRequest<CallBody>,
-    _task: AbortOnDropHandle<()>,
+    /// When the first call was sent that no answer has followed.
+    unanswered_since: Mutex<Option<Instant>>,
 }
 
 /// Bytes of one stream of gRPC that may wait in either direction: HTTP/2's own default (RFC 9113, 6.9.2).
@@ -76,6 +80,8 @@ impl DoorNodes {
             Ok(Listener {
                 http: NodeHttp::new(dialer, nodes.pool_options().clone(), patience)?,
                 link: AsyncMutex::default(),
+                link_silence: config.fixed.link_silence,
+                options: nodes.pool_options().clone(),
             })
         });
         Ok(Self {
@@ -149,7 +155,7 @@ impl Listener {
     ) -> Result<Response<Incoming>, UpstreamError> {
         let uri = grpc_uri(self.http.dialer.endpoint(), &head.uri)?;
         let answer = async {
-            let mut sender = self.sender().await?;
+            let link = self.link().await?;
             let mut request = Request::new(body.lock().send());
             *request.method_mut() = head.method.clone();
             *request.uri_mut() = uri;
@@ -159,7 +165,7 @@ impl Listener {
                 deadline.write(request.headers_mut());
             }
             *request.version_mut() = hyper::Version::HTTP_2;
-            let answer = sender.send_request(request).await;
+            let answer = link.send(request).await;
             answer.map_err(|error| self.http.dialer.broken(&error))
         };
         match timeout(self.http.patience, answer).await {
@@ -168,11 +174,13 @@ impl Listener {
         }
     }
 
-    async fn sender(&self) -> Result<http2::SendRequest<CallBody>, UpstreamError> {
+    /// The connection, or another one where that has ended or answers nothing: what drops its packets ends no connection.
+    async fn link(&self) -> Result<Arc<Link>, UpstreamError> {
         // Held while it connects: whoever comes meanwhile uses the same connection.
         let mut link = self.link.lock().await;
-        if let Some(link) = link.as_ref().filter(|link| !link.sender.is_closed()) {
-            return Ok(link.sender.clone());
+        let is_usable = |link: &&Arc<Link>| link.is_usable(self.link_silence);
+        if let Some(link) = link.as_ref().filter(is_usable) {
+            return Ok(Arc::clone(link));
         }
         let stream = TokioIo::new(self.http.dialer.connect().await?);
         let handshake = http2::Builder::new(TokioExecutor::new())
@@ -183,15 +191,20 @@ impl Listener {
         let (sender, connection) = handshake
             .await
             .map_err(|error| self.http.dialer.broken(&error))?;
-        let task = tokio::spawn(async move {
-            // Its streams fail with it, and say why.
-            let _ = connection.await;
+        let end = self.options.shutdown.clone();
+        self.options.tracker.spawn(async move {
+            tokio::select! {
+                // Its streams fail with it, and say why.
+                _ = connection => {}
+                () = end.cancelled() => {}
+            }
         });
-        *link = Some(Link {
-            sender: sender.clone(),
-            _task: AbortOnDropHandle::new(task),
+        let opened = Arc::new(Link {
+            sender,
+            unanswered_since: Mutex::default(),
         });
-        Ok(sender)
+        *link = Some(Arc::clone(&opened));
+        Ok(opened)
     }
 
     /// Passes a whole request of REST on.
@@ -221,6 +234,23 @@ impl Listener {
         let mut answer = self.http.send(&outgoing).await?;
         *answer.headers_mut() = end_to_end(answer.headers());
         *answer.version_mut() = hyper::Version::default();
+        Ok(answer)
+    }
+}
+
+impl Link {
+    fn is_usable(&self, silence: Duration) -> bool {
+        let since = *self.unanswered_since.lock();
+        let is_silent = since.is_some_and(|since| since.elapsed() > silence);
+        !self.sender.is_closed() && !is_silent
+    }
+
+    /// Sends a call, and waits for the head of its answer.
+    async fn send(&self, call: Request<CallBody>) -> hyper::Result<Response<Incoming>> {
+        let since = &self.unanswered_since;
+        since.lock().get_or_insert_with(Instant::now);
+        let answer = self.sender.clone().send_request(call).await?;
+        *since.lock() = None;
         Ok(answer)
     }
 }

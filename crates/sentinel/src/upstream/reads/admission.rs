@@ -92,8 +92,9 @@ impl Admission {
         }
     }
 
-    /// Refuses a read, or says to which node it goes and what it is admitted with. The order matters: a node that answers nothing costs no client a place, and a read that is refused because others are
-    /// under way costs nothing of the client's rate. While all places are taken a read waits for [`PLACE_LIMIT`], in
+    /// Refuses a read, or says to which node it goes and what it is admitted with. The order matters: a node that answers
+    /// nothing costs no client a place, and a read that is refused because others are under way costs nothing of the
+    /// client's rate. While all places are taken a read waits for [`PLACE_LIMIT`], in
     /// the order of arrival, and is then refused.
     pub(super) async fn admit(
         self: Arc<Self>,
@@ -162,7 +163,6 @@ impl Admission {
         let shared = self.places.free_and_all();
         let held = self.clients.hold(client, Kind::Read, shared);
         let held = self.shadow().judge(client, held)?;
-        self.charge(client, calls)?;
         let crowded =
             || Refusal::new(Reason::Rate, "too many reads are under way").retry_after(PLACE_LIMIT);
         let place = if self.shadow().is_on() {
@@ -176,6 +176,7 @@ impl Admission {
             let place = place.map_err(|_| crowded())?;
             Some(place.ok_or_else(Refusal::going_down)?)
         };
+        self.charge(client, calls)?;
         Ok(Admitted {
             _client: held,
             place,
@@ -341,7 +342,12 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_read_waits_a_second_for_a_body_to_be_dropped() {
-        let admission = admission(|config| config.reads.concurrency = 1);
+        let admission = admission(|config| {
+            config.reads.concurrency = 1;
+            // As many as are served: at c1876d9d the refused one had paid, too.
+            config.reads.rate_per_client = "0.001/s".parse().unwrap();
+            config.fixed.read_burst = Duration::from_secs(2_000);
+        });
         let start = Instant::now();
         let first = read(&admission, 1, 1).await.unwrap();
         let second = read(&admission, 1, 1).await;

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, Full};
@@ -152,14 +153,18 @@ async fn of_the_gateway_s_answers_those_are_kept_that_cannot_change() {
     }
 }
 
-/// A node's listener for gRPC that answers every call with this message and this status: its address, and how often
-/// it was asked.
-async fn grpc_node(message: Vec<u8>, status: u16) -> (String, Arc<AtomicUsize>) {
+/// A node's listener for gRPC that answers nothing over so many connections, and then every call over one with this
+/// message and this status: its address, and how often it was asked.
+async fn grpc_node(silent: usize, message: Vec<u8>, status: u16) -> (String, Arc<AtomicUsize>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     let asked = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&asked);
     tokio::spawn(async move {
+        let mut kept = Vec::new();
+        for _ in 0..silent {
+            kept.push(listener.accept().await.unwrap());
+        }
         let (stream, _) = listener.accept().await.unwrap();
         let answer = |_: hyper::Request<hyper::body::Incoming>| {
             counted.fetch_add(1, Ordering::Relaxed);
@@ -179,6 +184,15 @@ async fn grpc_node(message: Vec<u8>, status: u16) -> (String, Arc<AtomicUsize>) 
             .await;
     });
     (url, asked)
+}
+
+/// The node's RPC.
+fn node() -> ScriptedServer {
+    ScriptedServer::start(|connection| {
+        while let Some(request) = connection.read_request() {
+            connection.send(answer(&request, HEIGHT));
+        }
+    })
 }
 
 fn frame(message: &[u8]) -> Vec<u8> {
@@ -205,12 +219,8 @@ async fn of_grpc_s_answers_those_are_kept_that_cannot_change() {
         (GET_TX, tx(8), 5, 2),
         ("/cosmos.tx.v1beta1.Service/Other", tx(8), 0, 2),
     ] {
-        let server = ScriptedServer::start(|connection| {
-            while let Some(request) = connection.read_request() {
-                connection.send(answer(&request, HEIGHT));
-            }
-        });
-        let (url, asked) = grpc_node(message.clone(), status).await;
+        let server = node();
+        let (url, asked) = grpc_node(0, message.clone(), status).await;
         let rig = Rig::up(server.http_url()).await;
         rig.nodes.node(0).rise(HEIGHT, Nanos::ZERO);
         let doors = DoorNodes::new(NodeDoor::Grpc, &[url.parse().unwrap()], &rig.nodes).unwrap();
@@ -229,4 +239,40 @@ async fn of_grpc_s_answers_those_are_kept_that_cannot_change() {
         drop(doors);
         rig.stop().await;
     }
+}
+
+/// At c1876d9d all calls went over it, and failed, until TCP gave it up: a quarter of an hour behind a firewall that drops
+/// packets.
+#[tokio::test]
+async fn a_connection_of_grpc_that_answers_nothing_gets_no_more_calls() {
+    let (url, asked) = grpc_node(2, Vec::new(), 0).await;
+    let server = node();
+    let mut config = super::config(&[server.http_url()]);
+    config.fixed.link_silence = Duration::from_millis(20);
+    let mut rig = Rig::start(&config);
+    rig.ready(0).await;
+    let doors = DoorNodes::new(NodeDoor::Grpc, &[url.parse().unwrap()], &rig.nodes).unwrap();
+    let answered = async {
+        // Its client gives each call up before the node's time is over.
+        for deadline in (1..).map(|call| Duration::from_millis(20) * call) {
+            let request = hyper::Request::post("/cosmos.tx.v1beta1.Service/Other");
+            let (head, ()) = request.body(()).unwrap().into_parts();
+            let held = rig.ledger.of(client(2)).nothing();
+            let call = (head, CallBody::whole(frame(&[]).into()));
+            let asking = (rig.reads).at_door(&doors, (client(2), 0), call, (1, held));
+            if let Ok(answer) = tokio::time::timeout(deadline, asking).await {
+                return answer.unwrap();
+            }
+        }
+        unreachable!()
+    };
+    let answer = tokio::time::timeout(PATIENCE, answered)
+        .await
+        .expect("over the third");
+    assert_eq!(
+        (answer.status().as_u16(), asked.load(Ordering::Relaxed)),
+        (200, 1)
+    );
+    drop((answer, doors));
+    rig.stop().await;
 }
