@@ -97,6 +97,13 @@ struct OpenCall<'a, B> {
     call: Option<Ended<'a>>,
 }
 
+impl<B> OpenCall<'_, B> {
+    /// It has ended, which is counted elsewhere.
+    fn close(mut self) {
+        self.call = None;
+    }
+}
+
 impl<B> Drop for OpenCall<'_, B> {
     fn drop(&mut self) {
         if let Some(call) = self.call {

@@ -198,7 +198,7 @@ impl Nodes {
 
 /// How a question may be asked.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Asked {
+pub(super) struct QuestionKind {
     /// It may be carried out twice.
     pub(super) may_repeat: bool,
     /// What becomes of it says something of the node.
@@ -211,16 +211,16 @@ pub(super) struct Asked {
 pub(super) async fn first_answer<T, F: Future<Output = Result<T, UpstreamError>>>(
     nodes: &Nodes,
     (first, mut wanted): (NodeIndex, Wanted),
-    asked: Asked,
+    kind: QuestionKind,
     ask: impl Fn(NodeIndex) -> Result<F, UpstreamError>,
 ) -> Result<(NodeIndex, Duration, T), UpstreamError> {
-    let (door, may_move) = (wanted.door, asked.may_repeat && nodes.count() > 1);
+    let (door, may_move) = (wanted.door, kind.may_repeat && nodes.count() > 1);
     let mut under_way = FuturesUnordered::new();
     let mut last = (first, Nanos::ZERO);
     let mut next = Some((first, None));
     loop {
         if let Some((node, second)) = next.take() {
-            let sent = nodes.note_sent(node, door, asked.counts);
+            let sent = nodes.note_sent(node, door, kind.counts);
             wanted.tried.push(node);
             last = (node, sent);
             let asking = ask(node)?;

@@ -446,6 +446,13 @@ fn in_shadow_a_broadcast_at_any_door_goes_to_the_nodes_own() {
     let answer = web_call(grpc, (BROADCAST, web), &broadcast_request(b"b=1", 2));
     let expected = [BROADCAST.as_bytes(), b"\x80\0\0\0\x10grpc-status: 5\r\n"].concat();
     assert_eq!(answer.body, expected);
+    // What is no base64 cannot be put into gRPC, and says so.
+    let kind = [("content-type", "application/grpc-web-text+proto")];
+    let http = Http::new(grpc, Duration::from_secs(60));
+    let refused = http.request("POST", BROADCAST, &kind, b"?").unwrap();
+    assert_eq!(refused.header("grpc-status"), Some("3"));
+    let why = refused.header("grpc-message").unwrap_or_default();
+    assert!(why.contains("not base64"), "{why}");
     let (target, body) = (
         "/cosmos/tx/v1beta1/txs",
         br#"{"tx_bytes":"Yz0x","mode":"BROADCAST_MODE_SYNC"}"#,

@@ -157,7 +157,7 @@ impl Caller {
             call: Some((transport, class)),
             seen: seen.as_ref(),
         };
-        let mut open = self.front.open(call);
+        let open = self.front.open(call);
         let is_own = route == DoorRoute::GrpcWrite && !self.front.shadow.is_on();
         let served = match key {
             Ok(()) => self.in_time(identity, request, (route, web)).await,
@@ -174,7 +174,7 @@ impl Caller {
                 (outcome, ended(&status, is_grpc))
             }
         };
-        open.call = None;
+        open.close();
         self.front.ended(call, outcome);
         under_way.answered();
         // The node answers pages of REST itself.

@@ -9,7 +9,7 @@ use bytes::Bytes;
 
 use super::answers::WholeAnswer;
 use super::exchange::Exchange;
-use super::work::{Batch, Broadcast, CallInfo, Element, Next, held_bytes};
+use super::work::{Batch, BatchWrite, Broadcast, CallInfo, Element, Next, held_bytes};
 use crate::budget::Reservation;
 use crate::front::backend::{Backend, WRITE_OVERHEAD};
 use crate::front::socket::{Ended, Stream};
@@ -102,7 +102,7 @@ impl<B: Backend, IO: Stream> Serving<'_, B, IO> {
     /// an earlier one of the same account.
     async fn writes(&mut self, writes: Vec<Broadcast>) -> Result<(), Ended> {
         let mut refused: Option<Refusal> = None;
-        let mut ends = Vec::with_capacity(writes.len());
+        let mut queued = Vec::with_capacity(writes.len());
         for (tag, Broadcast { call, method, tx }) in (0..).zip(writes) {
             if refused.is_none() {
                 let room = self.exchange.socket().ledger();
@@ -111,31 +111,22 @@ impl<B: Backend, IO: Stream> Serving<'_, B, IO> {
                 let submit = |room| self.exchange.submit(tag, (method, tx), room);
                 refused = room.and_then(submit).err();
             }
-            let end = refused.clone().map(WriteAnswer::Refused);
-            ends.push((call, end.is_none(), end));
-        }
-        while ends.iter().any(|(.., end)| end.is_none()) {
-            let answers = self.exchange.answers().await;
-            let answers = answers.inspect_err(|_| {
-                for (call, ..) in ends.iter().filter(|(.., end)| end.is_none()) {
-                    self.exchange.count(call, OutcomeLabel::Cancelled);
-                }
+            queued.push(BatchWrite {
+                call,
+                was_queued: refused.is_none(),
+                end: refused.clone().map(WriteAnswer::Refused),
             });
-            for delivery in answers? {
-                let place = usize::try_from(delivery.tag).ok();
-                if let Some((.., end)) = place.and_then(|place| ends.get_mut(place)) {
-                    *end = Some(delivery.answer);
-                }
-            }
         }
-        for (call, was_queued, end) in ends {
-            match end {
+        self.exchange.answers_to(&mut queued).await?;
+        for write in queued {
+            let call = write.call;
+            match write.end {
                 Some(WriteAnswer::Member(member)) => {
                     self.exchange.count(&call, OutcomeLabel::Forwarded);
                     self.member(&call, &member);
                 }
                 Some(WriteAnswer::Refused(refusal)) => {
-                    let outcome = if was_queued {
+                    let outcome = if write.was_queued {
                         OutcomeLabel::of_write(refusal.reason)
                     } else {
                         OutcomeLabel::Rejected
@@ -203,8 +194,7 @@ impl<B: Backend, IO: Stream> Serving<'_, B, IO> {
                 body,
             })
         };
-        let collected = self.exchange.socket().unless_gone(collecting).await;
-        collected.inspect_err(|_| self.exchange.count(call, OutcomeLabel::Cancelled))
+        self.exchange.unless_gone(call, collecting).await
     }
 
     /// Answers a call with a refusal.

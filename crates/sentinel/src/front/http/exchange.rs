@@ -1,7 +1,6 @@
 //! One connection as the handlers of its requests see it: its client's socket, its place in the
 //! lanes, and the account of how its requests end.
 
-use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,16 +14,16 @@ use wire::http::{Head, HeadView};
 use super::answers::with_date;
 use super::plan::plan;
 use super::request::{NoRequest, RequestReader};
-use super::work::{CallInfo, Next, Plan};
+use super::work::{BatchWrite, CallInfo, Next, Plan};
 use crate::access;
 use crate::access::Seen;
 use crate::budget::{Held, Ledger, Reservation, work_of};
-use crate::front::Shared;
 use crate::front::backend::{Backend, Queue};
 use crate::front::socket::{Ended, Socket, Stream};
+use crate::front::{OpenCall, Shared};
 use crate::identity::{FORWARDED_FOR, Identity, Peer};
 use crate::keys::KnownKeys;
-use crate::lane::{Delivery, WriteAnswer};
+use crate::lane::WriteAnswer;
 use crate::metrics::OutcomeLabel;
 use crate::refusal::Refusal;
 use crate::respond::{Asked, HttpAnswer};
@@ -227,22 +226,34 @@ impl<B: Backend, IO: Stream> Exchange<B, IO> {
         Ok(())
     }
 
-    /// Every answer to a write that is there, once one is; or the end of a client that hangs up
-    /// first.
-    pub(super) async fn answers(&mut self) -> Result<VecDeque<Delivery>, Ended> {
-        let answers = poll_fn(|context| self.queue.poll_answers(context));
-        self.socket.unless_gone(answers).await
+    /// Waits for the answers to writes under way, whose tags are their places here.
+    pub(super) async fn answers_to(&mut self, writes: &mut [BatchWrite]) -> Result<(), Ended> {
+        let (client, seen) = (self.client, self.seen.as_deref());
+        let waiting = writes.iter().filter(|write| write.end.is_none());
+        let open = waiting.map(|write| self.front.open(write.call.ended(client, seen)));
+        let open: Vec<_> = open.collect();
+        while writes.iter().any(|write| write.end.is_none()) {
+            let answers = poll_fn(|context| self.queue.poll_answers(context));
+            for delivery in self.socket.unless_gone(answers).await? {
+                let place = usize::try_from(delivery.tag).ok();
+                if let Some(write) = place.and_then(|place| writes.get_mut(place)) {
+                    write.end = Some(delivery.answer);
+                }
+            }
+        }
+        open.into_iter().for_each(OpenCall::close);
+        Ok(())
     }
 
     /// The answer to the one write under way.
     pub(super) async fn answer_to(&mut self, call: &CallInfo) -> Result<WriteAnswer, Ended> {
         let ended = call.ended(self.client, self.seen.as_deref());
-        let mut open = self.front.open(ended);
+        let open = self.front.open(ended);
         loop {
             let answers = poll_fn(|context| self.queue.poll_answers(context));
             let mut answers = self.socket.unless_gone(answers).await?;
             if let Some(delivery) = answers.pop_back() {
-                open.call = None;
+                open.close();
                 return Ok(delivery.answer);
             }
         }
@@ -256,10 +267,10 @@ impl<B: Backend, IO: Stream> Exchange<B, IO> {
         request: ReadRequest,
     ) -> Result<Result<ReadAnswer<B::Body>, Refusal>, Ended> {
         let ended = call.ended(self.client, self.seen.as_deref());
-        let mut open = self.front.open(ended);
+        let open = self.front.open(ended);
         let forwarding = self.front.backend.forward(self.client, request);
         let forwarded = self.socket.unless_gone(forwarding).await?;
-        open.call = None;
+        open.close();
         match &forwarded {
             Ok(answer) => {
                 // A kept answer is none: no lane bounded the request.
@@ -273,6 +284,20 @@ impl<B: Backend, IO: Stream> Exchange<B, IO> {
             Err(refusal) => self.count(call, OutcomeLabel::of_read(refusal.reason)),
         }
         Ok(forwarded)
+    }
+
+    /// What comes of a call's answer, unless the client hangs up before, which is counted.
+    pub(super) async fn unless_gone<T>(
+        &mut self,
+        call: &CallInfo,
+        collecting: impl Future<Output = T>,
+    ) -> Result<T, Ended> {
+        let open = self
+            .front
+            .open(call.ended(self.client, self.seen.as_deref()));
+        let collected = self.socket.unless_gone(collecting).await?;
+        open.close();
+        Ok(collected)
     }
 
     /// Writes an answer behind those that are still to be sent.

@@ -7,6 +7,7 @@ use rpc::BroadcastMethod;
 
 use crate::access::{Ended, Seen};
 use crate::budget::Held;
+use crate::lane::WriteAnswer;
 use crate::metrics::{MethodClass, Transport};
 use crate::refusal::Refusal;
 use crate::respond::{Form, KeptId};
@@ -27,6 +28,14 @@ pub(super) struct Broadcast {
     pub(super) call: CallInfo,
     pub(super) method: BroadcastMethod,
     pub(super) tx: Bytes,
+}
+
+/// A write of a batch, and what it came to, once that is known.
+pub(super) struct BatchWrite {
+    pub(super) call: CallInfo,
+    /// Whether the lane took it.
+    pub(super) was_queued: bool,
+    pub(super) end: Option<WriteAnswer>,
 }
 
 /// Everything but the common case.

@@ -21,7 +21,7 @@ pub(super) use self::call::only_message;
 pub(crate) use self::call::{CallBody, Deadline};
 use super::UpstreamError;
 use super::answer::{AnswerBody, Source};
-use super::choice::{Asked, Wanted, first_answer};
+use super::choice::{QuestionKind, Wanted, first_answer};
 use super::dial::Dialer;
 use super::http::{NodeBody, NodeHttp, Outgoing, PoolOptions, Repeat, end_to_end, uri};
 use super::node_state::{NodeDoor, NodeIndex};
@@ -118,13 +118,13 @@ impl DoorNodes {
     ) -> Result<(NodeIndex, Response<AnswerBody>), UpstreamError> {
         let is_safe = self.door == NodeDoor::Grpc || head.method.is_safe();
         let is_whole = body.is_whole();
-        let asked = Asked {
+        let kind = QuestionKind {
             may_repeat: is_read && is_safe && is_whole,
             counts: is_read && is_whole,
         };
         let body = Mutex::new(body);
         let deadline = head.extensions.get::<Deadline>().copied();
-        let (node, _, answer) = first_answer(&self.nodes, to, asked, |node| {
+        let (node, _, answer) = first_answer(&self.nodes, to, kind, |node| {
             let listener = &self.listeners[node];
             let body = &body;
             Ok(async move {

@@ -10,11 +10,11 @@ use wire::json;
 
 use super::ReadAnswer;
 use super::admission::{Admission, Admitted, Read, ReadRequest};
-use super::asked::Asked;
+use super::subject::Subject;
 use crate::respond::KeptId;
 use crate::upstream::UpstreamError;
 use crate::upstream::answer::{AnswerBody, Source};
-use crate::upstream::choice::{self, first_answer};
+use crate::upstream::choice::{QuestionKind, first_answer};
 use crate::upstream::doors::CallBody;
 use crate::upstream::http::{NodeBody, Outgoing, Repeat, content_length, end_to_end, uri};
 use crate::upstream::node_state::{NodeDoor, NodeIndex};
@@ -68,7 +68,7 @@ async fn answered(
 ) -> Result<(NodeIndex, Duration, Response<NodeBody>), UpstreamError> {
     let (nodes, request) = (&admission.nodes, read.request);
     let repeat = admission.repeat(&request);
-    let asked = choice::Asked {
+    let kind = QuestionKind {
         may_repeat: repeat == Repeat::Always,
         counts: !request.has_writes,
     };
@@ -88,7 +88,7 @@ async fn answered(
         }
         Ok(async move { node.http.send(&outgoing).await })
     };
-    first_answer(nodes, (read.node, read.wanted), asked, ask).await
+    first_answer(nodes, (read.node, read.wanted), kind, ask).await
 }
 
 /// Set aside before anything is asked: the head of an answer and its first bytes.
@@ -99,8 +99,8 @@ pub(super) const HEAD_BYTES: usize = 16 << 10;
 pub(super) fn key(
     request: &ReadRequest,
     (node, chain): (NodeIndex, u64),
-) -> Option<(Box<[u8]>, Asked)> {
-    let asked = Asked::of(request)?;
+) -> Option<(Box<[u8]>, Subject)> {
+    let asked = Subject::of(request)?;
     let [before, after] = match (&request.http_method, &request.id) {
         (&Method::GET, None) if request.body.is_empty() => [&[][..]; 2],
         (&Method::POST, Some(_)) => {
@@ -234,14 +234,14 @@ mod tests {
             let request = hyper::Request::builder().method(method).uri(target);
             let (head, ()) = request.header(header, "x").body(()).unwrap().into_parts();
             let body = CallBody::whole(Bytes::from_static(body));
-            let asked = Asked::at_door(NodeDoor::Rest, &head, &body)?;
+            let asked = Subject::at_door(NodeDoor::Rest, &head, &body)?;
             let key = key_at_door(NodeDoor::Rest, (&head, &body), (0, 0));
             Some((asked, key.unwrap()))
         };
         let block = "/cosmos/base/tendermint/v1beta1/blocks/8";
         let tx = format!("/cosmos/tx/v1beta1/txs/{}", "aA".repeat(32));
         let plain = key("GET", block, "accept", b"");
-        let is_kept = |(asked, _)| asked != Asked::Latest;
+        let is_kept = |(asked, _)| asked != Subject::Latest;
         assert!(plain.clone().is_some_and(is_kept));
         assert!(key("GET", &tx, "accept", b"").is_some_and(is_kept));
         assert_eq!(key("GET", block, "accept", b""), plain);

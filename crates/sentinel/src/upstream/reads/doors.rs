@@ -7,8 +7,8 @@ use hyper::{HeaderMap, Response};
 use tokio::time::sleep_until;
 
 use super::admission::{Admitted, no_node};
-use super::asked::Asked;
 use super::cache::{Found, Kept};
+use super::subject::Subject;
 use super::{Reads, Shared, asking};
 use crate::budget::{Reservation, work_of};
 use crate::refusal::Refusal;
@@ -35,9 +35,9 @@ impl Reads {
     ) -> Result<Response<AnswerBody>, Refusal> {
         let nodes = &self.admission.nodes;
         let (ledger, reader) = (nodes.ledger().of(client), self.clients().reader(client));
-        let asked = Asked::at_door(doors.door(), &head, &body);
+        let asked = Subject::at_door(doors.door(), &head, &body);
         let height = match asked {
-            Some(Asked::Height(height)) => Some(height),
+            Some(Subject::Height(height)) => Some(height),
             _ => told_height(&head.headers),
         };
         let wanted = Wanted {
@@ -80,7 +80,7 @@ impl Reads {
             id: None,
             // The node says nothing of it.
             unless_told: match asked {
-                Asked::Latest => 0,
+                Subject::Latest => 0,
                 _ => asking::LONGEST_SECONDS,
             },
             charge: ledger.nothing(),
@@ -121,7 +121,7 @@ impl Reads {
     async fn share_at_door(
         &self,
         shared: Shared<'_>,
-        (asked, door, path): (Asked, NodeDoor, &str),
+        (asked, door, path): (Subject, NodeDoor, &str),
         answer: Response<AnswerBody>,
     ) -> Result<Response<AnswerBody>, Refusal> {
         let (head, mut body) = answer.into_parts();

@@ -4,11 +4,11 @@
 //! [`http`](super::http). What a read was admitted with is held by its answer's body, until that is dropped.
 
 mod admission;
-mod asked;
 mod asking;
 mod cache;
 mod doors;
 mod params;
+mod subject;
 
 use std::ops::Range;
 use std::sync::Arc;

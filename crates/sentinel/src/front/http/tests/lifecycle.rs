@@ -85,16 +85,26 @@ async fn lifecycle_51_clients_of_one_listener_are_served_when_another_has_none()
 
 #[tokio::test(start_paused = true)]
 async fn lifecycle_50_what_is_not_finished_in_the_budget_is_cut_off() {
-    let bench = Bench::with(|config| config.shutdown.drain = Duration::from_secs(5));
+    let mut bench = Bench::with(|config| config.shutdown.drain = Duration::from_secs(5));
     bench.fake.state().hold = true;
-    let mut stuck = bench.connect();
-    stuck.post(&sync("1", "a")).await;
+    bench.fake.state().hold_reads = true;
+    let stuck = [sync("1", "a"), call("2", "status")].map(|body| async {
+        let (mut client, body) = (bench.connect(), body);
+        client.post(&body).await;
+        client
+    });
+    let _stuck = futures_util::future::join_all(stuck).await;
     settle().await;
     bench.stop.cancel();
     let start = Instant::now();
-    assert_eq!(bench.serving.await.unwrap(), 1);
+    assert_eq!((&mut bench.serving).await.unwrap(), 2);
     assert_eq!(start.elapsed(), Duration::from_secs(5));
     assert_eq!(bench.fake.state().disconnected.len(), 1);
+    for (lane, class) in [("write", "broadcast_sync"), ("read", "status")] {
+        let call = format!("transport=\"post\",lane=\"{lane}\",method_class=\"{class}\"");
+        let lost = format!("sentinel_requests_total{{{call},outcome=\"lost\"}}");
+        assert_eq!(bench.metric(&lost), "1");
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -17,7 +17,7 @@ use crate::upstream::node_state::NodeDoor;
 ///
 /// `header_by_hash` is none of these: its answer does not say of which hash it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Asked {
+pub(super) enum Subject {
     Genesis,
     /// Of the genesis file.
     Chunk(u64),
@@ -29,7 +29,7 @@ pub(super) enum Asked {
     Latest,
 }
 
-impl Asked {
+impl Subject {
     pub(super) fn of(request: &ReadRequest) -> Option<Self> {
         let (method, target, body) = (request.method.as_deref()?, &request.target, &request.body);
         match method {
@@ -229,7 +229,7 @@ mod tests {
             let response = tx(digit, 8).replace("hash", "txhash");
             format!(r#"{{"tx":{{"body":{{}}}},"tx_response":{response}}}"#)
         };
-        let asked = Asked::Hash([0xaa; 32]);
+        let asked = Subject::Hash([0xaa; 32]);
         for (asked, result, is_final) in [
             (asked, tx("A", 8), true),
             (asked, tx("a", 8), true),
@@ -243,27 +243,27 @@ mod tests {
             (asked, block("A", 8), true),
             (asked, block("B", 8), false),
             // A part's hash is not the block's.
-            (Asked::Hash([0xcc; 32]), block("A", 8), false),
-            (Asked::Height(8), block("A", 8), true),
-            (Asked::Height(7), block("A", 8), false),
-            (Asked::Height(9), block("A", 9), false),
+            (Subject::Hash([0xcc; 32]), block("A", 8), false),
+            (Subject::Height(8), block("A", 8), true),
+            (Subject::Height(7), block("A", 8), false),
+            (Subject::Height(9), block("A", 9), false),
             (
-                Asked::Chunk(0),
+                Subject::Chunk(0),
                 r#"{"chunk":"0","total":"2","data":""}"#.to_owned(),
                 true,
             ),
             (
-                Asked::Chunk(1),
+                Subject::Chunk(1),
                 r#"{"chunk":"0","total":"2","data":""}"#.to_owned(),
                 false,
             ),
-            (Asked::Chunk(0), r#"{"height":"8"}"#.to_owned(), false),
+            (Subject::Chunk(0), r#"{"height":"8"}"#.to_owned(), false),
             (
-                Asked::Genesis,
+                Subject::Genesis,
                 r#"{"genesis":{"chain_id":"c"}}"#.to_owned(),
                 true,
             ),
-            (Asked::Genesis, tx("A", 8), false),
+            (Subject::Genesis, tx("A", 8), false),
         ] {
             assert_eq!(
                 asked.is_final(result.as_bytes(), HEIGHT),
@@ -298,11 +298,14 @@ mod tests {
                 &[3, 1, 3],
             ),
         ] {
-            assert_eq!(Asked::by_call(&path, &of(&[1], 8)), Some(Asked::Height(8)));
-            assert_eq!(Asked::by_call(&path, b""), None);
+            assert_eq!(
+                Subject::by_call(&path, &of(&[1], 8)),
+                Some(Subject::Height(8))
+            );
+            assert_eq!(Subject::by_call(&path, b""), None);
             for (asked, told, is_final) in [(8, 8, true), (8, 7, false), (9, 9, false)] {
                 let answer = frame(&of(place, told));
-                let asked = Asked::Height(asked);
+                let asked = Subject::Height(asked);
                 assert_eq!(
                     asked.is_final_call(&path, &answer, HEIGHT),
                     is_final,
@@ -310,7 +313,7 @@ mod tests {
                 );
             }
             let cut = &frame(&of(place, 8))[..6];
-            assert!(!Asked::Height(8).is_final_call(&path, cut, HEIGHT));
+            assert!(!Subject::Height(8).is_final_call(&path, cut, HEIGHT));
         }
         let tx = |digit: &str, height| {
             let mut response = of(&[1], height);
@@ -321,8 +324,8 @@ mod tests {
         };
         let mut message = Vec::new();
         proto::bytes(&mut message, 1, "aA".repeat(32).as_bytes());
-        let asked = Asked::by_call(GET_TX, &message).unwrap();
-        assert_eq!(asked, Asked::Hash([0xaa; 32]));
+        let asked = Subject::by_call(GET_TX, &message).unwrap();
+        assert_eq!(asked, Subject::Hash([0xaa; 32]));
         for (answer, is_final) in [
             (tx("A", 8), true),
             (tx("B", 8), false),
@@ -332,11 +335,11 @@ mod tests {
             assert_eq!(asked.is_final_call(GET_TX, &answer, HEIGHT), is_final);
         }
         for (path, asked) in [
-            ("/cosmos.bank.v1beta1.Query/Supply", Some(Asked::Latest)),
+            ("/cosmos.bank.v1beta1.Query/Supply", Some(Subject::Latest)),
             ("/cosmos.tx.v1beta1.Service/Simulate", None),
             ("Supply", None),
         ] {
-            assert_eq!(Asked::by_call(path, &of(&[1], 8)), asked, "{path}");
+            assert_eq!(Subject::by_call(path, &of(&[1], 8)), asked, "{path}");
         }
     }
 }
