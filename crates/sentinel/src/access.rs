@@ -1,23 +1,20 @@
 //! The access log: a line of JSON for each request that ended, or for one in so many, and a span of each for a collector.
 //!
-//! A thread of its own writes the lines, which a bounded queue feeds. A disk that does not keep up costs lines, which are
-//! counted, and never a request.
+//! A thread of its own writes the lines.
 
 use std::fs::OpenOptions;
-use std::io::{self, BufWriter, Write};
+use std::io::{self, Write};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
-use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use fairq::ClientKey;
 use pacing::Nanos;
 use prometheus_client::metrics::counter::Counter;
 use serde::{Serialize, Serializer};
-use tokio::sync::oneshot;
 
+use crate::background::Queue;
 use crate::metrics::{MethodClass, Transport};
 use crate::refusal::Refusal;
 
@@ -27,57 +24,29 @@ pub(crate) struct AccessLog(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
-    queues: Vec<Queue>,
+    queues: Vec<Requests>,
     /// One request in so many is written down.
     sample: u64,
     count: AtomicU64,
 }
 
-/// What feeds a thread that writes requests down.
-#[derive(Debug)]
-pub(crate) struct Queue {
-    entries: SyncSender<Entry>,
-    /// What counts the requests that it had no place for.
-    lost: Counter,
+/// Feeds a thread that writes requests down.
+pub(crate) type Requests = Queue<Box<Record>>;
+
+/// Of lines of JSON, which are appended to this file.
+///
+/// # Errors
+/// The file cannot be opened.
+pub(crate) fn to_file(path: &Path, lost: &Counter) -> io::Result<Requests> {
+    let file = OpenOptions::new().create(true).append(true).open(path)?;
+    to_writer(file, lost.clone())
 }
 
-/// What stands in a queue.
-#[derive(Debug)]
-pub(crate) enum Entry {
-    Of(Box<Record>),
-    /// All entries before are to be written, and this told.
-    Flush(oneshot::Sender<()>),
-}
-
-impl Queue {
-    /// Starts a thread that has a queue of 4,096. It ends with the last handle: a disk or a collector that answers nothing
-    /// must not keep the program from ending.
-    pub(crate) fn of(
-        name: &str,
-        lost: Counter,
-        write: impl FnOnce(Receiver<Entry>) + Send + 'static,
-    ) -> io::Result<Self> {
-        let (entries, queue) = sync_channel(MOST_ENTRIES);
-        let named = thread::Builder::new().name(name.to_owned());
-        named.spawn(move || write(queue))?;
-        Ok(Self { entries, lost })
-    }
-
-    /// Of lines of JSON, which are appended to this file.
-    ///
-    /// # Errors
-    /// The file cannot be opened.
-    pub(crate) fn of_file(path: &Path, lost: &Counter) -> io::Result<Self> {
-        let file = OpenOptions::new().create(true).append(true).open(path)?;
-        Self::of_writer(file, lost.clone())
-    }
-
-    fn of_writer(file: impl Write + Send + 'static, lost: Counter) -> io::Result<Self> {
-        let unwritten = lost.clone();
-        Self::of("sentinel-access", lost, move |queue| {
-            write_all(&queue, BufWriter::new(file), &unwritten);
-        })
-    }
+fn to_writer(file: impl Write + Send + 'static, lost: Counter) -> io::Result<Requests> {
+    Queue::of_lines("sentinel-access", file, lost, |file, record| {
+        serde_json::to_writer(&mut *file, record)?;
+        file.write_all(b"\n")
+    })
 }
 
 /// What is known of a request while it is served, if it may be written down.
@@ -178,7 +147,7 @@ fn as_fraction<S: Serializer>(took: &Option<Duration>, to: S) -> Result<S::Ok, S
 
 impl AccessLog {
     /// One in `sample` requests goes into each of these queues.
-    pub(crate) fn new(queues: Vec<Queue>, sample: usize) -> Self {
+    pub(crate) fn new(queues: Vec<Requests>, sample: usize) -> Self {
         Self(Arc::new(Inner {
             queues,
             sample: sample.max(1) as u64,
@@ -207,10 +176,7 @@ impl AccessLog {
             took: ended.seen.map(|seen| seen.began.elapsed()),
         });
         for queue in &inner.queues {
-            let entry = Entry::Of(record.clone());
-            if queue.entries.try_send(entry).is_err() {
-                queue.lost.inc();
-            }
+            queue.put(record.clone());
         }
     }
 
@@ -220,62 +186,26 @@ impl AccessLog {
     /// Dropping the future loses nothing.
     pub(crate) async fn flush(&self) {
         for queue in &self.0.queues {
-            let (done, written) = oneshot::channel();
-            let mut entry = Entry::Flush(done);
-            while let Err(TrySendError::Full(full)) = queue.entries.try_send(entry) {
-                tokio::time::sleep(FLUSH_PAUSE).await;
-                entry = full;
-            }
-            // Without the thread there is nothing to wait for.
-            let _ = written.await;
+            queue.flush().await;
         }
     }
-}
-
-/// Writes lines until the last handle is gone. What cannot be written is lost, and counted.
-fn write_all(queue: &Receiver<Entry>, mut file: BufWriter<impl Write>, lost: &Counter) {
-    let count = |written: io::Result<()>| {
-        if written.is_err() {
-            lost.inc();
-        }
-    };
-    while let Ok(first) = queue.recv() {
-        let mut waiting = Vec::new();
-        for entry in std::iter::once(first).chain(queue.try_iter().take(MOST_ENTRIES)) {
-            match entry {
-                Entry::Of(record) => count(write_line(&mut file, &record)),
-                Entry::Flush(done) => waiting.push(done),
-            }
-        }
-        count(file.flush());
-        for done in waiting {
-            let _ = done.send(());
-        }
-    }
-}
-
-fn write_line(file: &mut impl Write, record: &Record) -> io::Result<()> {
-    serde_json::to_writer(&mut *file, record)?;
-    file.write_all(b"\n")
 }
 
 /// The outcome of what is decided in shadow: the request goes on, and has its own line.
 pub(crate) const WOULD_REJECT: &str = "would_reject";
-/// Requests that wait for a disk or a collector: 2 MiB of usual ones, a second of 4,000 requests.
-const MOST_ENTRIES: usize = 4_096;
-/// How often the end of the program looks whether a queue has room.
-const FLUSH_PAUSE: Duration = Duration::from_millis(10);
 /// The longest field of a head that is written down: a `traceparent` has 55 bytes.
 const FIELD_BYTES: usize = 64;
 
 #[cfg(test)]
 mod tests {
     use std::sync::mpsc::channel;
+    use std::thread;
 
     use fairq::KeyScheme;
     use parking_lot::Mutex;
 
     use super::*;
+    use crate::background::MOST_ENTRIES;
     use crate::metrics::{Gauges, Metrics, OutcomeLabel};
     use crate::refusal::Reason;
 
@@ -299,7 +229,7 @@ mod tests {
     }
 
     fn to_disk(disk: &Disk, sample: usize, metrics: &Metrics) -> AccessLog {
-        let queue = Queue::of_writer(disk.clone(), metrics.access_lost[0].clone()).unwrap();
+        let queue = to_writer(disk.clone(), metrics.access_lost[0].clone()).unwrap();
         AccessLog::new(vec![queue], sample)
     }
 

@@ -10,19 +10,15 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_rustls::rustls::pki_types::UnixTime;
 use tokio_util::sync::CancellationToken;
-use tracing::{Level, debug, info, warn};
+use tracing::{debug, info, warn};
 use tracing_subscriber::filter::LevelFilter;
-use tracing_subscriber::layer::SubscriberExt as _;
-use tracing_subscriber::reload::{self, Handle};
-use tracing_subscriber::util::SubscriberInitExt as _;
-use tracing_subscriber::{Layer as _, Registry};
 
 use crate::cli::{Cli, Command};
 use crate::config::{Config, Resolved, Sources};
 use crate::handover::{NotifyState, Predecessor};
 use crate::keys::KnownKeys;
 use crate::lane::OWN_CONNECTIONS;
-use crate::operator::journal;
+use crate::log::Log;
 use crate::reload::Reloader;
 use crate::serve::{ListenError, Listeners, ServeError, serve_replacing};
 use crate::{config, handover, tls, top};
@@ -77,21 +73,26 @@ fn check(file: &Path) -> Result<u8, CommandError> {
 /// Serves until a signal.
 fn run(resolved: Resolved, sources: Sources) -> Result<u8, CommandError> {
     let mut config = resolved.config;
-    let log = log_to_stderr(config.log.level);
+    let (log, level) = Log::begin(config.log.level).map_err(failed)?;
     for notice in resolved.notices {
         warn!("{notice}");
     }
     allow_open_files(&mut config);
     let runtime = runtime(config.listen.threads.count()).map_err(failed)?;
-    let set_level = move |level| {
+    let set_level = move |wanted| {
         // Fails only once nothing is logged any more.
-        let _ = log.modify(|filter| *filter = LevelFilter::from_level(level));
+        let _ = level.modify(|filter| *filter = LevelFilter::from_level(wanted));
     };
     let reloader = Reloader::new(sources, allow_open_files, set_level);
     let ended = runtime.block_on(until_signal(config, reloader));
+    let is_read = runtime.block_on(log.end());
     // Tasks that still run have exceeded the shutdown budget.
     runtime.shutdown_background();
-    ended.map(|()| exit::DONE)
+    match ended {
+        // To say why on stderr would wait for ever.
+        Err(error) if !is_read => Ok(error.code),
+        ended => ended.map(|()| exit::DONE),
+    }
 }
 
 /// Raises the limit of open files to what the configuration needs. When it cannot, fewer connections
@@ -128,20 +129,6 @@ fn files_needed(config: &Config) -> u64 {
     let writes = config.pace.mode.most_connections() * upstream.urls.len() + OWN_CONNECTIONS;
     let nodes = writes + config.reads.concurrency + config.fixed.subscribers * upstream.urls.len();
     (config.limits.connections + nodes) as u64
-}
-
-/// Begins to log, and gives back what changes the level.
-fn log_to_stderr(level: Level) -> Handle<LevelFilter, Registry> {
-    let (filter, handle) = reload::Layer::new(LevelFilter::from_level(level));
-    let to_stderr = tracing_subscriber::fmt::layer()
-        .with_writer(io::stderr)
-        .with_ansi(io::stderr().is_terminal())
-        .with_filter(filter);
-    tracing_subscriber::registry()
-        .with(to_stderr)
-        .with(journal::recording())
-        .init();
-    handle
 }
 
 /// One thread serves clients without handing tasks between cores.

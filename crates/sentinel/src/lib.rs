@@ -11,6 +11,7 @@
 //! Read first: [`config::Config`], [`lane`], [`control::Pacer`].
 
 mod access;
+mod background;
 pub mod bans;
 pub mod budget;
 pub mod cli;
@@ -26,6 +27,7 @@ pub mod identity;
 pub mod keys;
 pub mod lane;
 mod listeners;
+mod log;
 pub mod metrics;
 pub mod operator;
 pub mod refusal;

@@ -15,7 +15,7 @@ use tokio_rustls::rustls::pki_types::UnixTime;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-use crate::access::{AccessLog, Queue};
+use crate::access::{self, AccessLog, Requests};
 use crate::config::Config;
 use crate::files::SettingError;
 use crate::front::{Front, Lanes};
@@ -174,10 +174,10 @@ fn context(mut config: Config, shutdown: &CancellationToken) -> Result<SharedCon
 }
 
 /// Where the ends of requests go.
-fn written_down(config: &Config, shared: &SharedContext) -> Result<Vec<Queue>, SettingError> {
+fn written_down(config: &Config, shared: &SharedContext) -> Result<Vec<Requests>, SettingError> {
     let mut queues = Vec::new();
     if let Some(path) = &config.log.access {
-        let queue = Queue::of_file(Path::new(path), &shared.metrics.access_lost[0]);
+        let queue = access::to_file(Path::new(path), &shared.metrics.access_lost[0]);
         queues.push(queue.map_err(|error| SettingError::new("log.access", path, error))?);
     }
     #[cfg(feature = "otlp")]

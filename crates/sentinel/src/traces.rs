@@ -18,14 +18,15 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::sync::oneshot;
 use tracing::{info, warn};
 
-use crate::access::{Entry, Queue, Record};
+use crate::access::{Record, Requests};
+use crate::background::{Entry, Queue};
 use crate::shared_context::seed;
 
 /// Feeds a thread that sends spans to this collector.
 ///
 /// # Errors
 /// The address is none, TLS cannot be set up, or the system gives no thread: which.
-pub(crate) fn queue(collector: &str, trust: &Trust, lost: &Counter) -> Result<Queue, String> {
+pub(crate) fn queue(collector: &str, trust: &Trust, lost: &Counter) -> Result<Requests, String> {
     let mut url = Url::parse(collector).map_err(|error| error.to_string())?;
     // The path that the protocol has by default stands behind one that a gateway wants.
     let path = format!("{}/v1/traces", url.path().trim_end_matches('/'));
@@ -65,7 +66,7 @@ struct Exporter {
 
 impl Exporter {
     /// Until the last handle of the queue is gone.
-    fn run(&mut self, queue: &Receiver<Entry>) {
+    fn run(&mut self, queue: &Receiver<Entry<Box<Record>>>) {
         while let Ok(first) = queue.recv() {
             let (batch, waiting) = batch(queue, first);
             self.export(&batch);
@@ -187,7 +188,10 @@ fn rejected(answer: &str) -> u64 {
 }
 
 /// What has come until the batch is full, has waited long enough or is wanted now; and who wants it.
-fn batch(queue: &Receiver<Entry>, first: Entry) -> (Vec<Record>, Vec<oneshot::Sender<()>>) {
+fn batch(
+    queue: &Receiver<Entry<Box<Record>>>,
+    first: Entry<Box<Record>>,
+) -> (Vec<Record>, Vec<oneshot::Sender<()>>) {
     let until = Instant::now() + DELAY;
     let (mut batch, mut waiting) = (Vec::new(), Vec::new());
     let mut next = Some(first);

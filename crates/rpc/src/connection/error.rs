@@ -43,7 +43,9 @@ pub enum ConnectionError {
         reason: String,
     },
     /// The WebSocket upgrade was refused.
-    #[error("the websocket upgrade failed: {reason}; check the path (CometBFT serves /websocket)")]
+    #[error(
+        "the websocket upgrade failed: {reason}; check the path (CometBFT: /websocket) and that gateways pass upgrades"
+    )]
     Upgrade {
         /// What was wrong with the answer.
         reason: String,

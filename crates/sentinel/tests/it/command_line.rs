@@ -1,9 +1,14 @@
 //! `sentinel` as a program: help, configuration from outside, signals, exit codes.
 
+use std::io::{self, BufRead as _, BufReader, Write as _};
 use std::net::SocketAddr;
+use std::time::Duration;
 
+use rustix::fs::{OFlags, fcntl_setfl};
 use rustix::process::Signal;
-use testkit::Place;
+use testkit::{Http, Place, Running};
+
+use crate::reload::address_after;
 
 /// A working folder of `sentinel`; relative paths on command lines are inside it.
 pub(crate) fn place() -> Place {
@@ -238,6 +243,38 @@ fn a_hangup_ends_no_service_and_reads_the_configuration_again() {
     }
     running.signal(Signal::TERM);
     running.wait().expect(0).says("ended");
+}
+
+/// A terminal that was stopped, or a collector of the log that hangs.
+#[test]
+fn lifecycle_111_a_stderr_that_is_not_read_stops_neither_service_nor_the_end() {
+    let place = place();
+    let (taken, mut given) = io::pipe().unwrap();
+    let mut command = place.command(env!("CARGO_BIN_EXE_sentinel"));
+    let line = format!("{ALONE} --config a.toml");
+    place.write("a.toml", "");
+    command
+        .args(line.split_whitespace())
+        .stderr(given.try_clone().unwrap());
+    let running = Running::start(command);
+    let mut taken = BufReader::new(taken);
+    let mut line = String::new();
+    while !line.contains("serving address=") {
+        line.clear();
+        assert_ne!(taken.read_line(&mut line).unwrap(), 0, "it has ended");
+    }
+    fcntl_setfl(&given, OFlags::NONBLOCK).unwrap();
+    while given.write(b"the pipe is full\n").is_ok() {}
+    fcntl_setfl(&given, OFlags::empty()).unwrap();
+    let admin = Http::new(
+        address_after(&line, "page=http://"),
+        Duration::from_secs(60),
+    );
+    for _ in 0..10 {
+        assert_eq!(admin.post("/reload", b"").unwrap().status, 200);
+    }
+    running.signal(Signal::TERM);
+    running.wait().expect(0);
 }
 
 #[test]

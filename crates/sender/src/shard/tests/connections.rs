@@ -185,8 +185,7 @@ fn a_run_whose_websocket_upgrades_are_refused_does_not_begin_and_says_why() {
     assert_eq!(error, expected);
 }
 
-const REFUSED_UPGRADE: &str =
-    "the websocket upgrade failed: HTTP 403 Forbidden; check the path (CometBFT serves /websocket)";
+const REFUSED_UPGRADE: &str = "the websocket upgrade failed: HTTP 403 Forbidden; check the path (CometBFT: /websocket) and that gateways pass upgrades";
 
 #[test]
 fn a_connection_that_brings_nothing_is_not_opened_thousands_of_times() {
