@@ -1,5 +1,5 @@
-//! Models of the lock, of a filter's claims and of the pipeline, checked by loom in every
-//! interleaving up to a number of preemptions, and by shuttle in random ones. `.ci/model` runs them.
+//! Tests of the phase lock, of a filter's claims and of the pipeline that `.ci/model` runs under loom (every
+//! interleaving up to a number of preemptions) and under shuttle (random interleavings).
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ mod small {
     use crate::coins::ExactSet;
     use crate::pipeline::Engine;
 
-    /// Three threads, two phases: never two at once, and every thread gets in.
+    /// Three threads, two phases: at most one phase is entered at a time, and every thread enters.
     #[test]
     fn no_thread_is_in_two_phases_at_once() {
         loom::model(|| {
@@ -42,7 +42,7 @@ mod small {
         });
     }
 
-    /// A thread that sees that a higher phase is waited for, leaves, and comes back, finds that it was entered.
+    /// A thread that leaves its phase for a waiting higher one enters again only after that one was entered.
     #[test]
     fn a_waiting_higher_phase_is_entered_before_the_next_lower_one() {
         loom::model(|| {
@@ -65,7 +65,7 @@ mod small {
         });
     }
 
-    /// The trap: bits set one by one through shared access. Both threads find a bit unset.
+    /// Why claims are made under one lock: with bits that are set one by one, both threads find a bit unset.
     #[test]
     #[should_panic(expected = "two winners")]
     fn independent_atomic_bits_let_two_threads_win_one_key() {
@@ -81,8 +81,8 @@ mod small {
         });
     }
 
-    /// Two threads that each submit one of two spends of a coin, check and commit, in every order: the
-    /// filter's reset included.
+    /// Two threads submit one spend each of the same coin, check it and commit it, in every order; the filter is
+    /// reset meanwhile.
     #[test]
     fn of_two_spends_one_is_admitted_whoever_checks_and_commits() {
         loom::model(|| {
@@ -114,7 +114,7 @@ mod small {
         });
     }
 
-    /// A child that is checked while its parent is committed: it never waits for a parent that is there.
+    /// A child that is checked while its parent is committed does not wait for a parent that is committed already.
     #[test]
     fn a_child_finds_its_parent_or_waits_for_it_in_every_interleaving() {
         loom::model(|| {

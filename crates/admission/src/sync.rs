@@ -1,7 +1,7 @@
-//! Locks and threads: std's, or those of a model checker that tries their interleavings.
+//! The phase lock of a pipeline; and locks and threads of std, or of a model checker that tries their interleavings.
 //!
-//! `RUSTFLAGS="--cfg loom"` takes loom's, which tries all of them up to a bound;
-//! `RUSTFLAGS="--cfg shuttle"` takes shuttle's, which tries random ones of what is too large for loom.
+//! `RUSTFLAGS="--cfg loom"` selects loom, which tries all interleavings up to a bound;
+//! `RUSTFLAGS="--cfg shuttle"` selects shuttle, which tries random ones of tests that are too large for loom.
 //! `.ci/model` runs both.
 
 use std::sync::PoisonError;
@@ -19,12 +19,12 @@ pub(crate) use std::sync::{Condvar, Mutex, MutexGuard, RwLock};
 #[cfg(not(any(loom, shuttle)))]
 pub(crate) use std::thread::{self, JoinHandle};
 
-/// Locks; what a panicked thread left behind is used as it is.
+/// Locks a mutex, also one whose holder panicked: its content is used as it is.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The number of a phase, which is its priority.
+/// What the threads in the lock do; a later phase has priority over an earlier one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Phase {
     /// Transactions are checked.
@@ -38,9 +38,9 @@ pub enum Phase {
 /// The number of phases.
 const PHASES: usize = 3;
 
-/// The lock. A thread enters its phase at once if no thread is in another phase and none waits for a higher
-/// one. So a thread that waits for a phase waits for the threads that were inside and for higher phases, but
-/// never for a thread that came to a lower phase after it.
+/// A lock that any number of threads hold in the same phase. A thread enters its phase at once if no thread is in
+/// another phase and none waits for a higher one. So it waits for the threads inside and for those of higher phases,
+/// but never for a thread that asked for a lower phase after it.
 #[derive(Debug, Default)]
 pub struct PhaseLock {
     state: Mutex<Occupancy>,
@@ -96,7 +96,7 @@ impl Occupancy {
 }
 
 impl PhaseGuard<'_> {
-    /// Whether a thread waits for a higher phase: it waits until this guard is dropped.
+    /// Whether a thread waits for a higher phase; it enters when the guards of this phase are dropped.
     pub fn is_outranked(&self) -> bool {
         lock(&self.lock.state).is_outranked(self.phase)
     }

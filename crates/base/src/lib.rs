@@ -1,8 +1,8 @@
 //! How the workspace defines its values: enumerations with names ([`named!`]), structs with defaults ([`settings!`]) and
 //! of counters ([`counters!`]), values that files spell as their flags do ([`text`]), random numbers that are the same
-//! on every machine ([`Random`]), and what is said of an output that could not be written ([`unwritten()`]).
+//! on every machine ([`Random`]), and the message for an output that cannot be written ([`write_failure()`]).
 //!
-//! What it is not: it knows nothing of loads, nodes or proxies, and depends on nothing of the workspace.
+//! What it is not: it contains nothing about loads, nodes or proxies, and depends on no other crate of the workspace.
 //!
 //! Read first: [`named!`], [`settings!`], [`text`].
 
@@ -13,7 +13,7 @@ use std::fmt::Display;
 use std::io::{self, ErrorKind};
 
 /// Sebastiano Vigna's SplitMix64 (2015), after Steele, Lea and Flood, "Fast splittable pseudorandom
-/// number generators", OOPSLA 2014: a counter that is mixed.
+/// number generators", OOPSLA 2014: a counter, of which each value is mixed.
 #[derive(Debug, Clone)]
 pub struct Random {
     state: u64,
@@ -22,8 +22,8 @@ pub struct Random {
 /// 2^64 divided by the golden ratio, made odd: the paper's increment.
 const GOLDEN: u64 = 0x9E37_79B9_7F4A_7C15;
 
-/// One number from another, so that neighbouring words give numbers that have nothing in common: the
-/// paper's finaliser, a bijection on 64-bit words.
+/// A number that looks random, from any word: neighbouring words give unrelated numbers. It is the paper's finaliser,
+/// a bijection on 64-bit words.
 #[inline]
 pub const fn mix(word: u64) -> u64 {
     mixed(word.wrapping_add(GOLDEN))
@@ -37,9 +37,9 @@ const fn mixed(mut z: u64) -> u64 {
 }
 
 impl Random {
-    /// A sequence of its own for every seed.
+    /// A generator whose sequence depends on the seed alone.
     pub fn new(seed: u64) -> Self {
-        // Mixed first, so that neighbouring seeds do not begin at neighbouring counters.
+        // Mixed, so that neighbouring seeds do not begin at neighbouring counters.
         Self { state: mix(seed) }
     }
 
@@ -56,10 +56,10 @@ impl Random {
     }
 }
 
-/// What could not be written, and what to do about it, which the kind of the failure decides. The reason itself is not
-/// in it: it follows as the source of the error.
+/// The message for an output that cannot be written: which, and what to do about it, by the kind of the failure. It
+/// leaves out the reason, which is the source of the error.
 #[must_use]
-pub fn unwritten(what: impl Display, error: &io::Error) -> String {
+pub fn write_failure(what: impl Display, error: &io::Error) -> String {
     let advice = match error.kind() {
         ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge => {
             "free some space or choose another folder"
@@ -96,7 +96,7 @@ mod tests {
 
     #[test]
     fn the_advice_follows_the_kind_of_the_failure() {
-        let of = |kind: ErrorKind| unwritten("series.csv", &kind.into());
+        let of = |kind: ErrorKind| write_failure("series.csv", &kind.into());
         assert_eq!(
             of(ErrorKind::StorageFull),
             "cannot write series.csv: free some space or choose another folder"

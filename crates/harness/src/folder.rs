@@ -71,7 +71,7 @@ impl RunFolder {
 /// Where it was not.
 pub fn whole(written: io::Result<()>, what: impl Display) -> anyhow::Result<()> {
     written.map_err(|error| {
-        let named = base::unwritten(what, &error);
+        let named = base::write_failure(what, &error);
         anyhow::Error::from(error).context(named)
     })
 }

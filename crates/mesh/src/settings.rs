@@ -1,4 +1,4 @@
-//! What all mesh commands share, what can be chosen of a mesh, and how it is written.
+//! The settings of a mesh (flags of all commands of `txmesh` and the `[mesh]` table of a file), and the text of each.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -13,7 +13,7 @@ use pacing::Nanos;
 use serde::{Deserialize, Serialize};
 use servers::nearest;
 
-/// What all mesh commands share, as flags and as the `[mesh]` table of a mesh file.
+/// The settings that all mesh commands share, as flags and as the `[mesh]` table of a mesh file.
 #[derive(Debug, Default, Clone, Args, Deserialize)]
 #[serde(deny_unknown_fields, default, rename_all = "kebab-case")]
 #[command(next_help_heading = "Mesh options")]
@@ -132,7 +132,7 @@ pub struct MeshSettings {
 }
 
 impl MeshSettings {
-    /// These, completed by those of a file.
+    /// These settings; those that are missing are taken from a file.
     #[must_use]
     pub fn over(self, file: Self) -> Self {
         Self {
@@ -177,7 +177,7 @@ pub enum Topology {
 }
 
 impl Topology {
-    /// For each of so many nodes, those that it dials.
+    /// For each node, the nodes that it dials.
     pub(crate) fn dials(self, nodes: u16, seed: u64) -> Vec<Vec<usize>> {
         match self {
             Self::Full => topology::full(usize::from(nodes)),
@@ -215,7 +215,7 @@ impl fmt::Display for Topology {
 /// A setting of every node, or of one of them: `30Mbit/s`, `2=5Mbit/s`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct PerNode<T> {
-    /// The node; `None` for all that have none of their own.
+    /// The node; `None` for all nodes without a value of their own.
     pub node: Option<u16>,
     /// Its value.
     pub value: T,
@@ -254,7 +254,7 @@ impl<T: fmt::Display> fmt::Display for PerNode<T> {
     }
 }
 
-/// The speed of a CPU beside this machine's, or beside the one whose prices are simulated: `25%`.
+/// The speed of a CPU relative to this machine's, or in a simulation to the machine's whose costs are used: `25%`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct CpuShare(pub f64);
 
@@ -283,7 +283,7 @@ impl fmt::Display for CpuShare {
 /// A program of another implementation: `go=target/mesh-go`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct External {
-    /// What tables call it.
+    /// Its name in tables.
     pub name: String,
     /// The program.
     pub program: PathBuf,
@@ -306,7 +306,7 @@ impl FromStr for External {
 }
 
 base::settings! {
-    /// A protocol and ways to send: one side of a comparison.
+    /// One side of a comparison: a protocol and how its messages are sent.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
     pub struct Variant {
         /// The wire protocol.
@@ -320,14 +320,14 @@ base::settings! {
 }
 
 impl Variant {
-    /// The settings of a node of it, with the usual peers.
+    /// The settings of a node of this variant.
     pub(crate) fn node(self, fanout: u16, queue: u32, relayed: Relayed) -> Settings {
         Settings {
             version: self.protocol,
             fanout: usize::from(fanout),
             relayed,
             announce: self.announce,
-            // In one call at most; 0 is one parcel a call.
+            // The most that one call writes; 0 writes one parcel a call.
             batch_bytes: if self.batch { BATCH_BYTES } else { 0 },
             queue: QueueLimits {
                 parcels: queue as usize,

@@ -106,7 +106,10 @@ pub fn conclude(program: &str, done: Result<u8, CommandError>) -> ExitCode {
     match (UNPRINTED.get(), code) {
         (None, code) => ExitCode::from(code),
         (Some(error), code) => {
-            tell(&format!("{}: {error}", base::unwritten("to stdout", error)));
+            tell(&format!(
+                "{}: {error}",
+                base::write_failure("to stdout", error)
+            ));
             ExitCode::from(if code == exit::DONE {
                 exit::FAILED
             } else {

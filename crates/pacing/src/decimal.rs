@@ -1,4 +1,4 @@
-//! Decimal text to scaled integers without a detour through floating point, and what can be wrong with a single value.
+//! Decimal text read as scaled integers, without floating point; and the error for a value that is not acceptable.
 
 use std::fmt::Display;
 
@@ -85,7 +85,7 @@ pub(crate) fn to_decimal(value: u64, places: u32) -> String {
 #[error("{0}")]
 pub struct ValueError(String);
 
-/// What a text should have been, and what to write instead.
+/// The name of a kind of value, and an example of how to write it.
 pub(crate) struct Kind(pub(crate) &'static str, pub(crate) &'static str);
 
 impl ValueError {
@@ -94,7 +94,7 @@ impl ValueError {
         Self(message)
     }
 
-    /// That `text` is not of a kind.
+    /// `text` is not a value of this kind.
     pub(crate) fn not_a(kind: &Kind, text: &str, reason: impl Display) -> Self {
         let Kind(name, advice) = kind;
         Self(format!("`{text}` is not {name}: {reason}; {advice}"))

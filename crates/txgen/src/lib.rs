@@ -1,8 +1,8 @@
-//! The transaction generator: offers transactions to CometBFT nodes on an exact open-loop schedule,
-//! follows each one from due to committed, and says whether the schedule was kept.
+//! The transaction generator: offers transactions to blockchain nodes on an exact open-loop schedule,
+//! follows each one from due to committed, and reports whether it kept the schedule.
 //!
-//! What it is not: it has no say in when transactions are due (that is `pacing`), makes and sends none itself
-//! (that is `sender`), keeps no accounts (that is `measure`) and speaks no wire format (that is `rpc`).
+//! What is elsewhere: `pacing` computes when transactions are due, `sender` makes and sends them, `measure` records and
+//! judges, `rpc` and the chains' crates read and write the wire formats.
 //!
 //! Read first: [`plan::Plan`] (what is to be done) and [`run::run`] (does it).
 

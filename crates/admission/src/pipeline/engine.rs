@@ -1,4 +1,4 @@
-//! What the threads of a pipeline do, step by step.
+//! The steps of a pipeline (submit, validate, commit, pause, read), which its threads call.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::PoisonError;
@@ -9,12 +9,11 @@ use crate::admit::{Admit, Outcome, Refused, Verdict};
 use crate::filter::Filter;
 use crate::sync::{Condvar, Mutex, Phase, PhaseLock, RwLock, lock};
 
-/// Transactions that a validator checks in one stay in its phase.
-const ROUND: usize = 200;
-/// Transactions that a validator takes from the queue at once: a lock that is taken twice for each of them, with
-/// another thread that submits, costs a third of what the check of two signatures does. A commit waits for the end
-/// of such a share, a millisecond.
-const HANDED_OVER: usize = 16;
+/// Transactions that a validator checks at most before it leaves its phase.
+const MOST_IN_ROUND: usize = 200;
+/// Transactions that a validator takes from the queue at once. One at a time, the two locks of each would cost a third
+/// of the check of two signatures, while another thread submits. A commit waits a millisecond for the end of a batch.
+const BATCH: usize = 16;
 
 /// The state that the threads share. Each step may be called by any thread.
 pub(crate) struct Engine<A: Admit, F> {
@@ -28,8 +27,8 @@ pub(crate) struct Engine<A: Admit, F> {
     /// Nothing more is taken in: threads that wait for the end of an epoch go on.
     closed: Condvar,
     lock: PhaseLock,
-    /// Read in [`Phase::Validate`], written in the others: the lock gives the order, the lock is never
-    /// waited for.
+    /// Read in [`Phase::Validate`], written in the other phases. The phase lock keeps the two apart, so that no thread
+    /// waits for this one.
     view: RwLock<A::View>,
 }
 
@@ -100,8 +99,8 @@ impl<A: Admit, F: Filter<A::Key>> Engine<A, F> {
         let inside = self.lock.enter(Phase::Validate);
         let view = self.view.read().unwrap_or_else(PoisonError::into_inner);
         let mut checked = 0;
-        while checked < ROUND && !inside.is_outranked() {
-            let txs = lock(&self.queues).take(HANDED_OVER.min(ROUND - checked));
+        while checked < MOST_IN_ROUND && !inside.is_outranked() {
+            let txs = lock(&self.queues).take(BATCH.min(MOST_IN_ROUND - checked));
             if txs.is_empty() {
                 break;
             }
@@ -120,24 +119,24 @@ impl<A: Admit, F: Filter<A::Key>> Engine<A, F> {
             if let Some(Verdict::Accepted(checked)) = &verdict
                 && ready.holds
             {
-                // Its client may submit a child at once: the child finds it under way.
+                // The client may submit a child at once, which then waits for this one instead of being an orphan.
                 self.admit
                     .decided(&mut ready.tx, Outcome::Accepted(checked));
             }
             (ready, verdict)
         };
         let found: Vec<Found<A>> = txs.into_iter().map(check).collect();
-        let (told, is_wanted) = {
+        let (to_report, is_wanted) = {
             let mut queues = lock(&self.queues);
-            let told = queues.settle(&self.admit, found);
-            self.tell_readers(&queues);
-            (told, queues.wants_validator())
+            let to_report = queues.settle(&self.admit, found);
+            self.wake_readers(&queues);
+            (to_report, queues.wants_validator())
         };
-        // Whether there is more to do this validator finds when it asks for work.
+        // This validator itself looks for more work after the round.
         if is_wanted {
             self.work.notify_one();
         }
-        for (mut tx, outcome) in told {
+        for (mut tx, outcome) in to_report {
             self.admit.decided(&mut tx, outcome);
         }
     }
@@ -172,7 +171,7 @@ impl<A: Admit, F: Filter<A::Key>> Engine<A, F> {
             let mut queues = lock(&self.queues);
             queues.next_epoch(&self.admit, &ids);
             then(&mut queues);
-            self.tell_readers(&queues);
+            self.wake_readers(&queues);
         }
         self.work.notify_all();
         changed
@@ -193,7 +192,7 @@ impl<A: Admit, F: Filter<A::Key>> Engine<A, F> {
         read(&self.view.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    fn tell_readers(&self, queues: &Queues<A, F>) {
+    fn wake_readers(&self, queues: &Queues<A, F>) {
         if queues.waiting_readers > 0 {
             self.committed.notify_all();
         }

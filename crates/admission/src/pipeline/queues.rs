@@ -199,7 +199,7 @@ impl<A: Admit, F: Filter<A::Key>> Queues<A, F> {
         found: Vec<Found<A>>,
     ) -> Vec<(A::Tx, Outcome<'static, A>)> {
         self.checking -= found.len();
-        let mut told = Vec::new();
+        let mut to_report = Vec::new();
         for (Ready { tx, holds }, verdict) in found {
             if holds && !matches!(verdict, Some(Verdict::Accepted(_))) {
                 self.release(admit, &tx, HashSet::new());
@@ -232,9 +232,9 @@ impl<A: Admit, F: Filter<A::Key>> Queues<A, F> {
             };
             *counter += 1;
             self.leave(admit, &admit.id(&tx));
-            told.push((tx, outcome));
+            to_report.push((tx, outcome));
         }
-        told
+        to_report
     }
 
     /// Whether the next commit waits for nothing but what is with validators now.

@@ -1,15 +1,15 @@
-//! The little DER that crypto-conditions need: one-byte tags, definite lengths, small integers.
+//! The part of DER (ITU-T X.690) that crypto-conditions use: one-byte tags, definite lengths, small integers.
 
 use crate::error::Error;
 
-/// Appends a value of any content.
+/// Appends a value: tag, length, content.
 pub(crate) fn write(tag: u8, content: &[u8], out: &mut Vec<u8>) {
     out.push(tag);
     write_length(content.len(), out);
     out.extend_from_slice(content);
 }
 
-/// A value of its own.
+/// The bytes of one value: tag, length, content.
 pub(crate) fn wrapped(tag: u8, content: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(content.len() + 6);
     write(tag, content, &mut out);
@@ -27,7 +27,7 @@ pub(crate) fn write_integer(tag: u8, number: u64, out: &mut Vec<u8>) {
     write(tag, &bytes[start..], out);
 }
 
-/// Appends the elements of a set, sorted as DER wants them.
+/// Appends a set, its elements sorted as DER requires.
 pub(crate) fn write_set(tag: u8, mut elements: Vec<Vec<u8>>, out: &mut Vec<u8>) {
     elements.sort_unstable();
     write(tag, &elements.concat(), out);
@@ -123,7 +123,7 @@ impl<'a> Reader<'a> {
             .fold(0, |number, &digit| number << 8 | u64::from(digit)))
     }
 
-    /// Nothing may follow.
+    /// Checks that no bytes are left.
     pub(crate) const fn end(&self) -> Result<(), Error> {
         if self.bytes.is_empty() {
             Ok(())

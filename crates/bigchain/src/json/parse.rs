@@ -1,4 +1,4 @@
-//! Reading JSON the way the original's reader does: Python's `json.loads`.
+//! A reader of JSON that accepts what BigchainDB's accepts: Python's `json.loads`.
 
 use std::borrow::Cow;
 
@@ -7,9 +7,8 @@ use crate::error::{Error, JsonProblem};
 
 /// Longest text that is read, in bytes: more than any server of BigchainDB admits.
 pub const MAX_BYTES: usize = 1 << 20;
-/// Deepest nesting of arrays and objects that is read; it bounds the stack. The original has no limit of its own; Python's
-/// recursion limit of 1,000 calls, of which copying a body takes two a level, should end it below 500 levels (reckoned,
-/// not tried).
+/// Deepest nesting of arrays and objects that is read; it bounds the stack. BigchainDB sets no limit; Python's recursion
+/// limit of 1,000 calls should stop it below 500 levels, because copying a body takes two calls a level (not tried).
 pub const MAX_DEPTH: usize = 512;
 
 /// Reads a JSON text.
@@ -244,7 +243,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// The length of the number that a text begins with: as much of it as is one.
+/// The length of the number that a text begins with.
 fn number_length(text: &[u8]) -> Option<usize> {
     let digits = |from: usize| {
         let rest = text.get(from..).unwrap_or_default();

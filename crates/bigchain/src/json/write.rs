@@ -1,4 +1,4 @@
-//! Writing JSON: the canonical text that is hashed, and Python's default text.
+//! A writer of JSON in two styles: the canonical text that is hashed, and the default text of Python's `json.dumps`.
 
 use std::fmt::Write;
 
@@ -9,8 +9,8 @@ use super::{Integer, Member, Object, Value};
 pub(crate) enum Style {
     /// Keys sorted by code point, no spaces, raw UTF-8.
     Canonical,
-    /// Members in their order, `", "` and `": "`, ASCII only.
-    Default,
+    /// As Python's `json.dumps`: members in their order, `", "` and `": "`, ASCII only.
+    Python,
 }
 
 /// The text that is hashed: keys sorted by code point, no spaces, raw UTF-8, control characters
@@ -27,9 +27,9 @@ pub fn canonical(value: &Value) -> String {
     written(value, Style::Canonical)
 }
 
-/// The text the original hands to Tendermint: Python's `json.dumps` with its defaults.
+/// The text that BigchainDB sends to Tendermint: Python's `json.dumps` with its defaults.
 pub fn default_text(value: &Value) -> String {
-    written(value, Style::Default)
+    written(value, Style::Python)
 }
 
 pub(crate) fn written(value: &Value, style: Style) -> String {
@@ -55,7 +55,7 @@ pub(crate) fn write_value(value: &Value, style: Style, out: &mut String) {
     }
 }
 
-/// Writes an array, each item by a function.
+/// Writes an array; `write` appends each item.
 pub(crate) fn write_items(
     items: &[Value],
     style: Style,
@@ -78,8 +78,8 @@ pub(crate) fn write_object(object: &Object, style: Style, out: &mut String) {
     });
 }
 
-/// Writes an object, each value by a function of its name and itself. Canonical members are sorted
-/// as the original sorts them.
+/// Writes an object; `write` gets the name and value of each member and appends the value. Canonical members are
+/// sorted as BigchainDB sorts them.
 pub(crate) fn write_members(
     object: &Object,
     style: Style,
@@ -96,7 +96,7 @@ pub(crate) fn write_members(
     }
 }
 
-/// A key as far as the original's sorting sees it: it compares C strings, which end at a NUL.
+/// The part of a key that BigchainDB sorts by: it compares C strings, which end at a NUL.
 fn c_string(key: &str) -> &str {
     key.split_once('\0').map_or(key, |(seen, _)| seen)
 }
@@ -122,14 +122,14 @@ fn write_in_order<'a>(
 impl Style {
     pub(crate) const fn comma(self) -> &'static str {
         match self {
-            Self::Default => ", ",
+            Self::Python => ", ",
             Self::Canonical => ",",
         }
     }
 
     pub(crate) const fn colon(self) -> &'static str {
         match self {
-            Self::Default => ": ",
+            Self::Python => ": ",
             Self::Canonical => ":",
         }
     }

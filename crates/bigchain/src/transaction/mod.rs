@@ -1,4 +1,4 @@
-//! Transactions of version 2.0, what of them is hashed, and conditions with their keys, as outputs spell them out.
+//! BigchainDB's transactions of version 2.0: their parts, the text of them that is hashed or signed, and their id.
 
 mod build;
 mod effect;
@@ -30,7 +30,7 @@ pub const MAX_AMOUNT: u64 = 9_000_000_000_000_000_000;
 pub struct Id(pub [u8; 32]);
 
 impl Id {
-    /// The id that a body must have, whatever it has.
+    /// The id that belongs to a body; the id in the body itself is ignored.
     pub fn of(body: &Object) -> Self {
         id_of(body)
     }
@@ -90,7 +90,7 @@ pub struct Link {
     pub output_index: u64,
 }
 
-/// What stands in the place of a fulfillment.
+/// The fulfillment of an input, or what the body has instead of it.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Proof {
     /// A fulfillment.
@@ -100,7 +100,7 @@ pub enum Proof {
     Unsigned(Details),
 }
 
-/// What a transaction takes.
+/// An input: an output to spend, and the proof that its owners agree.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Input {
     /// The output it spends; none on CREATE.
@@ -111,12 +111,12 @@ pub struct Input {
     pub proof: Proof,
 }
 
-/// What a transaction gives.
+/// An output: shares of an asset, and the condition to spend them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Output {
     /// How many shares of the asset, 1 to [`MAX_AMOUNT`].
     pub amount: u64,
-    /// Who may spend it.
+    /// The condition to spend it, with its keys.
     pub details: Details,
     /// The owners after, as the body has them; nothing if it has `null`.
     pub public_keys: Option<Vec<String>>,
@@ -169,7 +169,7 @@ impl Output {
     }
 }
 
-/// A transaction that has passed every check which needs no ledger, save its signatures.
+/// A transaction that has passed every check that needs no ledger, except that of its signatures.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Transaction {
     id: Id,
@@ -185,17 +185,17 @@ impl Transaction {
         self.id
     }
 
-    /// What it does.
+    /// Its operation.
     pub const fn operation(&self) -> Operation {
         self.operation
     }
 
-    /// What it takes.
+    /// Its inputs.
     pub fn inputs(&self) -> &[Input] {
         &self.inputs
     }
 
-    /// What it gives.
+    /// Its outputs.
     pub fn outputs(&self) -> &[Output] {
         &self.outputs
     }
@@ -232,11 +232,11 @@ impl Transaction {
             .unwrap_or_default()
     }
 
-    /// The text the original hands to Tendermint: Python's default JSON, the size of which is what
-    /// its benchmark counts.
+    /// The text that BigchainDB sends to Tendermint: Python's default JSON. BigchainDB's benchmark reports its
+    /// size.
     pub fn text(&self) -> String {
         let mut text = String::with_capacity(1024);
-        write_object(&self.body, Style::Default, &mut text);
+        write_object(&self.body, Style::Python, &mut text);
         text
     }
 }

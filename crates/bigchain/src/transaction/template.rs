@@ -168,7 +168,7 @@ impl Template {
         Self {
             signers,
             canonical: Frame::new(sample.body(), Style::Canonical),
-            default: Frame::new(sample.body(), Style::Default),
+            default: Frame::new(sample.body(), Style::Python),
         }
     }
 
@@ -185,7 +185,7 @@ impl Template {
         text.push_str(&head.default);
         let inputs = "\", \"inputs\": [{\"fulfillment\": \"";
         write!(text, "{id}{inputs}{fulfillment}\"").expect(ANY_TEXT);
-        self.default.write(spent, metadata, Style::Default, text);
+        self.default.write(spent, metadata, Style::Python, text);
         id
     }
 }

@@ -1,6 +1,6 @@
-//! Bitcoin nodes: queries over their JSON-RPC, and blocks of a chain that may take some back, over that or as a peer.
+//! Queries to Bitcoin nodes over JSON-RPC, and followers of their blocks, which a reorganisation may replace.
 //!
-//! Ids are in the order of bytes in which they are shown, so their text is their bytes in hexadecimal.
+//! Ids have their bytes in the order in which they are shown, so that the text of an id is its bytes in hexadecimal.
 
 mod branch;
 mod follow;
@@ -22,12 +22,12 @@ pub struct BitcoinClient {
     client: Client,
 }
 
-/// What a node says about itself.
+/// The node's version, chain and relay fee.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BitcoinInfo {
-    /// The hash of the first block: which chain it is on.
+    /// The hash of the first block, which identifies the chain.
     pub genesis: [u8; 32],
-    /// The version as the node counts it: 260200 is btcd's 0.26.2.
+    /// The version as a number: btcd 0.26.2 is 260200.
     pub version: u64,
     /// The height of the newest block.
     pub blocks: u64,
@@ -62,12 +62,12 @@ pub struct BitcoinOutput {
     pub value: f64,
     /// Blocks on top of it, its own included; 0 in the mempool.
     pub confirmations: u64,
-    /// What locks it.
+    /// Its locking script.
     #[serde(rename = "scriptPubKey")]
     pub script: BitcoinScript,
 }
 
-/// What locks an output.
+/// A locking script.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct BitcoinScript {
     /// Its bytes in hexadecimal.
@@ -81,7 +81,7 @@ impl BitcoinOutput {
     }
 }
 
-/// What the built-in node says of its admission.
+/// Counters of the built-in node's admission.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct BitcoinAdmission {
     /// `serial` or `parallel`.
@@ -99,7 +99,7 @@ pub struct BitcoinAdmission {
 pub struct BitcoinRefusal {
     /// The code, such as -26.
     pub code: i64,
-    /// What the node says.
+    /// The node's message.
     pub message: String,
 }
 
@@ -112,12 +112,12 @@ impl BitcoinClient {
         Client::with_options(endpoint, options).map(|client| Self { client })
     }
 
-    /// Whom it asks.
+    /// The node's address.
     pub fn endpoint(&self) -> &Endpoint {
         self.client.endpoint()
     }
 
-    /// What the node says about itself. Nodes without `getinfo` are asked for its parts.
+    /// Asks for the node's version, chain and relay fee: by `getinfo`, or by several calls where that is missing.
     ///
     /// # Errors
     /// [`ClientError`].
@@ -170,7 +170,7 @@ impl BitcoinClient {
         self.client.call("getblock", &params).await
     }
 
-    /// What waits in the mempool.
+    /// The number and bytes of transactions in the mempool.
     ///
     /// # Errors
     /// [`ClientError`].
@@ -178,7 +178,7 @@ impl BitcoinClient {
         self.client.call("getmempoolinfo", "[]").await
     }
 
-    /// The ids of all transactions in the mempool: 67 bytes of answer each.
+    /// The ids of all transactions in the mempool. The answer has 67 bytes for each.
     ///
     /// # Errors
     /// [`ClientError`].
@@ -187,7 +187,7 @@ impl BitcoinClient {
         Ok(ids.into_iter().map(|Hash(id)| id).collect())
     }
 
-    /// An output, if the chain has it unspent.
+    /// One output; `None` if it is spent or unknown.
     ///
     /// # Errors
     /// [`ClientError`].
@@ -200,7 +200,7 @@ impl BitcoinClient {
         Ok(outputs.pop().flatten())
     }
 
-    /// Outputs in one request, each if the chain or the mempool has it unspent.
+    /// Several outputs in one request; `None` for one that is spent or unknown.
     ///
     /// # Errors
     /// [`ClientError`].
@@ -228,7 +228,7 @@ impl BitcoinClient {
         answers.into_iter().map(output).collect()
     }
 
-    /// Posts calls of one method together: as many answers.
+    /// Sends calls of one method in one request; the results are as many as the calls.
     async fn batch<T: de::DeserializeOwned>(
         &self,
         method: &str,
@@ -250,7 +250,7 @@ impl BitcoinClient {
         }
     }
 
-    /// The nodes that it is linked with: where they listen for others, as far as it knows.
+    /// The addresses of the node's peers, as far as it knows where they listen.
     ///
     /// # Errors
     /// [`ClientError`].
@@ -263,23 +263,23 @@ impl BitcoinClient {
         Ok(peers.into_iter().map(|peer| peer.addr).collect())
     }
 
-    /// What admission has done; of the built-in node alone.
+    /// The counters of admission; only the built-in node has them.
     ///
     /// # Errors
-    /// [`ClientError::Rpc`] from every other node, and the others.
+    /// [`ClientError::Rpc`] from every other node, and the other kinds of [`ClientError`].
     pub async fn admission(&self) -> Result<BitcoinAdmission, ClientError> {
         self.client.call("getadmissioninfo", "[]").await
     }
 
-    /// Has the node mine blocks that pay to its own address; their hashes.
+    /// Lets the node mine blocks that pay to its own address, and returns their hashes.
     ///
     /// # Errors
-    /// [`ClientError::Rpc`] when it has no address to pay to, and the others.
+    /// [`ClientError::Rpc`] when it has no address to pay to, and the other kinds of [`ClientError`].
     pub async fn generate(&self, blocks: u64) -> Result<Vec<String>, ClientError> {
         self.client.call("generate", &format!("[{blocks}]")).await
     }
 
-    /// Offers transactions, each in hexadecimal, in one request: what the node says of each.
+    /// Offers transactions in hexadecimal in one request; the result has the node's answer to each.
     ///
     /// # Errors
     /// [`ClientError`].
@@ -342,5 +342,5 @@ fn read_hash(text: &str) -> Result<[u8; 32], &'static str> {
 }
 
 const HASH: &str = "a hash has 64 hexadecimal digits";
-/// In a coin.
+/// Satoshi in a coin.
 const SATOSHI: f64 = 1e8;

@@ -1,5 +1,5 @@
-//! What a node announces to a peer that only listens: transactions when it has accepted them, and blocks, whose
-//! content is asked for; and the hashes of the best chain, from headers.
+//! Follows a Bitcoin node as its peer: reads its announcements of accepted transactions and of blocks, requests the
+//! blocks, and keeps the hashes of the best chain, from headers.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -19,7 +19,7 @@ use crate::workload::shown;
 use bitcoin::block::Header;
 use rpc::{ClientError, Endpoint};
 
-/// A node that is listened to.
+/// A connection to the node that is followed, and what it has announced.
 #[derive(Debug)]
 pub(super) struct PeerSource<C> {
     endpoint: Endpoint,
@@ -27,20 +27,20 @@ pub(super) struct PeerSource<C> {
     limit: Duration,
     clock: C,
     peer: Option<Peer>,
-    /// A node that ends connections is not asked for another one at once.
+    /// No connection is opened before this instant, so that a node that ends connections is not flooded with new ones.
     not_before: Instant,
     headers: Headers,
-    heard: Heard,
+    announcements: Announcements,
 }
 
-/// What was announced and not handed over.
+/// Announcements that the follower has not fetched.
 #[derive(Debug, Default)]
-struct Heard {
+struct Announcements {
     accepted: Vec<Announced>,
-    /// Blocks, by when each was announced first.
+    /// Blocks, with the time of their first announcement.
     blocks: VecDeque<(BlockHash, Nanos)>,
-    /// Since when one of them was not told of.
-    untold: Option<Nanos>,
+    /// When the first of them was announced of which [`Source::wait`] has not reported any.
+    unreported: Option<Nanos>,
 }
 
 impl<C: Fn() -> Nanos + Send> PeerSource<C> {
@@ -58,11 +58,11 @@ impl<C: Fn() -> Nanos + Send> PeerSource<C> {
             peer: None,
             not_before: Instant::now(),
             headers: Headers::from(network.genesis),
-            heard: Heard::default(),
+            announcements: Announcements::default(),
         }
     }
 
-    /// The connection, or a new one; what is announced in between is lost.
+    /// The connection, or a new one. Announcements between the two are lost.
     async fn connect(&mut self) -> Result<Peer, ClientError> {
         if let Some(peer) = self.peer.take() {
             return Ok(peer);
@@ -72,8 +72,8 @@ impl<C: Fn() -> Nanos + Send> PeerSource<C> {
         Peer::connect(&self.endpoint, self.network, true, self.limit).await
     }
 
-    /// Sends a request and waits for its answer. After a failure the connection is not used again: a late answer
-    /// would be taken for another one's.
+    /// Sends a request and waits for its answer. A connection that failed is not used again: its late answer could be
+    /// taken for that of the next request.
     async fn ask<T>(
         &mut self,
         request: NetworkMessage,
@@ -82,15 +82,15 @@ impl<C: Fn() -> Nanos + Send> PeerSource<C> {
     ) -> Result<T, ClientError> {
         let mut peer = self.connect().await?;
         peer.send(request).await?;
-        let (heard, clock) = (&mut self.heard, &self.clock);
-        let mut announced = |inventory| heard.note(inventory, clock());
+        let (announcements, clock) = (&mut self.announcements, &self.clock);
+        let mut announced = |inventory| announcements.note(inventory, clock());
         let answer = peer.answer(late, &mut announced, pick).await?;
         self.peer = Some(peer);
         Ok(answer)
     }
 }
 
-impl Heard {
+impl Announcements {
     fn note(&mut self, inventory: Vec<Inventory>, now: Nanos) {
         let mut txs = Vec::new();
         for announced in inventory {
@@ -106,7 +106,7 @@ impl Heard {
     }
 
     fn block(&mut self, hash: BlockHash, now: Nanos) {
-        self.untold = self.untold.or(Some(now));
+        self.unreported = self.unreported.or(Some(now));
         if self.blocks.iter().all(|(known, _)| *known != hash) {
             self.blocks.push_back((hash, now));
         }
@@ -166,7 +166,7 @@ impl<C: Fn() -> Nanos + Send + Sync> Source for PeerSource<C> {
     }
 
     fn announced(&mut self) -> Vec<([u8; 32], Nanos)> {
-        let blocks = self.heard.blocks.drain(..);
+        let blocks = self.announcements.blocks.drain(..);
         blocks
             .map(|(hash, at)| (reversed(hash.to_byte_array()), at))
             .collect()
@@ -174,25 +174,27 @@ impl<C: Fn() -> Nanos + Send + Sync> Source for PeerSource<C> {
 
     async fn wait(&mut self) -> Result<Wake, ClientError> {
         loop {
-            // These first: what is seen later is stamped later.
-            if !self.heard.accepted.is_empty() {
-                return Ok(Wake::Accepted(std::mem::take(&mut self.heard.accepted)));
+            // Transactions first, so that the events keep the order of their stamps.
+            if !self.announcements.accepted.is_empty() {
+                return Ok(Wake::Accepted(std::mem::take(
+                    &mut self.announcements.accepted,
+                )));
             }
-            if let Some(at) = self.heard.untold.take() {
+            if let Some(at) = self.announcements.unreported.take() {
                 return Ok(Wake::Block(at));
             }
-            // Without a connection the next question makes one.
+            // The next request opens a connection.
             let Some(peer) = &mut self.peer else {
                 return std::future::pending().await;
             };
             let received = peer.receive().await;
-            // A reply that is broken off ends the connection.
+            // A reply that is not sent in full, by an error or because this future is dropped, ends the connection.
             let Some(mut peer) = self.peer.take() else {
                 continue;
             };
-            let (heard, clock) = (&mut self.heard, &self.clock);
-            let mut announced = |inventory| heard.note(inventory, clock());
-            peer.usual(received?, &mut announced).await?;
+            let (announcements, clock) = (&mut self.announcements, &self.clock);
+            let mut announced = |inventory| announcements.note(inventory, clock());
+            peer.handle_routine(received?, &mut announced).await?;
             self.peer = Some(peer);
         }
     }
@@ -216,9 +218,9 @@ fn content(block: &Block, hash: BlockHash, height: u64) -> BitcoinBlock {
 
 /// Between the beginnings of two connections: a node that has banned us is not hammered.
 const BETWEEN_CONNECTIONS: Duration = Duration::from_secs(1);
-/// Announced blocks between two looks at the chain, of a node that announces what it likes.
+/// Announced blocks that are kept, whatever the node announces.
 const MOST_ANNOUNCED: usize = 1_000;
-/// Why a node says nothing to `getheaders` (`OnGetHeaders` in `server.go` of btcd 0.26).
+/// Why a node does not answer `getheaders` (`OnGetHeaders` in `server.go` of btcd 0.26).
 const HEADERS_HINT: &str = "it does not hold itself for up to date, which a btcd does only with a block of \
                                        the last 24 hours; mine one";
 
@@ -259,7 +261,7 @@ impl Headers {
         locator
     }
 
-    /// Puts headers behind the block that they follow; what stood there left the best chain.
+    /// Puts headers behind the block that they follow; they replace the blocks that were there.
     fn extend(&mut self, headers: &[Header]) -> Result<(), String> {
         let Some(first) = headers.first() else {
             return Ok(());
@@ -284,7 +286,7 @@ impl Headers {
     }
 }
 
-/// The other order of bytes: that in which a hash is shown, or that in which it is sent.
+/// Converts a hash between the order of bytes in which it is sent and that in which it is shown.
 fn reversed(mut hash: [u8; 32]) -> [u8; 32] {
     hash.reverse();
     hash

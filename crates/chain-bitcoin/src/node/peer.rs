@@ -1,4 +1,4 @@
-//! A Bitcoin node as its peers see it: probed once, or observed.
+//! A connection to a Bitcoin node over its peer protocol, to probe the node or to follow it.
 
 use std::io;
 use std::net::SocketAddr;
@@ -13,24 +13,24 @@ use tokio::time::timeout;
 use crate::peer::{Handshake, MOST_BYTES, PEER_NETWORKS, PeerNetwork, message_bytes, read, write};
 use rpc::{ClientError, Endpoint};
 
-/// What a node says of itself to its peers.
+/// What a node sends about itself in the handshake with a peer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PeerInfo {
-    /// Which network it is on.
+    /// Its network.
     pub network: PeerNetwork,
-    /// What it calls itself.
+    /// Its name and version.
     pub user_agent: String,
     /// The height of its newest block.
     pub height: u64,
-    /// The least fee in satoshi for 1,000 bytes of transactions that are to be announced to it (`feefilter`), if it said one.
+    /// The least fee in satoshi for 1,000 bytes of a transaction that peers announce to it, if it sent a `feefilter`.
     pub fee_filter: Option<u64>,
 }
 
-/// Asks a node which network it is on and whether it takes transactions from peers, on connections that end
-/// then. Each known network is tried: a node says nothing to peers of another one.
+/// Finds out a node's network and whether it takes transactions from peers. It tries the known networks on a connection
+/// each, because a node does not answer peers of another network.
 ///
 /// # Errors
-/// [`ClientError`] when it cannot be reached, or does not speak with us.
+/// [`ClientError`] when it cannot be reached, or refuses the handshake.
 pub async fn probe_peer(endpoint: &Endpoint, limit: Duration) -> Result<PeerInfo, ClientError> {
     let mut refused = None;
     for network in PEER_NETWORKS {
@@ -58,9 +58,9 @@ pub(super) struct Peer {
     network: PeerNetwork,
     stream: TcpStream,
     limit: Duration,
-    /// What came and was not taken.
+    /// Bytes that were received.
     input: Vec<u8>,
-    /// Bytes of `input` that were taken.
+    /// How many bytes of `input` are read as messages.
     taken: usize,
     user_agent: String,
     height: u64,
@@ -69,7 +69,7 @@ pub(super) struct Peer {
 }
 
 impl Peer {
-    /// Connects within `limit`. With `announcements` the node tells of transactions.
+    /// Connects within `limit`. With `announcements` the node announces transactions.
     pub(super) async fn connect(
         endpoint: &Endpoint,
         network: PeerNetwork,
@@ -100,7 +100,7 @@ impl Peer {
             peer.greet(address, announcements).await?;
             Ok(peer)
         };
-        // What does not answer on one network does not on others: it is no refusal.
+        // A node that does not answer at all answers on no network, so that no other is tried.
         timeout(limit, opening).await.unwrap_or_else(|_| {
             let limit = limit.as_secs_f64();
             Err(ClientError::Setup {
@@ -132,7 +132,7 @@ impl Peer {
         }
     }
 
-    /// What it says of itself after the handshake.
+    /// What the node sent about itself during the handshake.
     async fn describe(mut self) -> Result<PeerInfo, ClientError> {
         if !self.takes_txs {
             return Err(ClientError::Setup {
@@ -141,7 +141,7 @@ impl Peer {
                     .into(),
             });
         }
-        // What a node says unasked after the handshake comes before its answer.
+        // The node sends its `feefilter` before it answers this ping.
         self.send(NetworkMessage::Ping(PING)).await?;
         self.answer("it hangs", &mut drop, |message| match message {
             NetworkMessage::Pong(PING) => Some(Ok(())),
@@ -196,7 +196,7 @@ impl Peer {
         }
     }
 
-    /// Waits for a message that `pick` takes; `announced` gets what the node announces meanwhile.
+    /// Waits for a message that `pick` takes; `announced` gets the announcements that arrive meanwhile.
     pub(super) async fn answer<T>(
         &mut self,
         late: &str,
@@ -207,7 +207,7 @@ impl Peer {
         let found = timeout(limit, async {
             loop {
                 let message = self.receive().await?;
-                let message = self.usual(message, announced).await?;
+                let message = self.handle_routine(message, announced).await?;
                 if let Some(found) = message.and_then(&mut pick) {
                     return found.map_err(|reason| self.failed(&reason));
                 }
@@ -220,8 +220,8 @@ impl Peer {
         })
     }
 
-    /// Does what every message of its kind asks for, and gives back what is an answer to something.
-    pub(super) async fn usual(
+    /// Handles pings, fees and announcements, and returns any other message.
+    pub(super) async fn handle_routine(
         &mut self,
         message: NetworkMessage,
         announced: &mut impl FnMut(Vec<Inventory>),
@@ -243,5 +243,5 @@ impl Peer {
     }
 }
 
-/// Any number: there is one ping at a time.
+/// Any number will do: one ping is under way at a time.
 const PING: u64 = 0x7469_6465;

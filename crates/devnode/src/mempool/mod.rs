@@ -1,5 +1,5 @@
-//! Transactions between the check and a block: the rules and error texts of the flood mempool of
-//! CometBFT 0.38 (`mempool/clist_mempool.go`).
+//! The mempool of the built-in CometBFT node, with the rules and error texts of CometBFT 0.38's flood mempool
+//! (`mempool/clist_mempool.go`).
 
 mod pool;
 
@@ -15,7 +15,7 @@ use crate::app::{App, Tx};
 use crate::chain::data_bytes;
 use crate::config::MempoolConfig;
 
-/// Why a transaction was not taken. The texts are the wire's.
+/// Why the mempool refuses a transaction. The texts are CometBFT's.
 #[derive(Debug, Error, PartialEq, Eq)]
 pub enum Refusal {
     /// Too many transactions or bytes.
@@ -37,10 +37,10 @@ pub enum Refusal {
     TooLarge {
         /// The limit in bytes.
         max: usize,
-        /// What came.
+        /// The transaction's bytes.
         actual: usize,
     },
-    /// Would not fit into a block.
+    /// Too large for a block.
     #[error("tx pre check: tx size is too big: {actual}, max: {max}")]
     NeverFits {
         /// Bytes in a block's data.
@@ -48,31 +48,31 @@ pub enum Refusal {
         /// Room of a block.
         max: u64,
     },
-    /// Seen before.
+    /// Already in the cache of transactions that were checked.
     #[error("tx already exists in cache")]
     InCache,
 }
 
-/// How a mempool is set up.
+/// The limits of a mempool and the costs of its checks.
 #[derive(Debug, Clone)]
 pub(crate) struct Limits {
     pub(crate) config: MempoolConfig,
     /// Bytes that a block has for transactions.
     pub(crate) max_data_bytes: u64,
-    /// Time of the application for one check.
+    /// Time that the application takes for one check.
     pub(crate) check_cost: Duration,
-    /// Time of the application for checking one transaction again after a block.
+    /// Time that the application takes to check one transaction again after a block.
     pub(crate) recheck_cost: Duration,
 }
 
 /// The pool of checked transactions.
 ///
-/// Checks share the gate, an update after a block has it alone: as in the original, nothing is
-/// admitted while a block is taken out and the rest is checked again.
+/// Checks hold `update_lock` shared, an update after a block holds it alone: as in CometBFT, nothing is
+/// admitted while a block's transactions are removed and the rest is checked again.
 #[derive(Debug)]
 pub(crate) struct Mempool {
     limits: Limits,
-    gate: RwLock<()>,
+    update_lock: RwLock<()>,
     inner: Mutex<Inner>,
     available: Notify,
 }
@@ -81,7 +81,7 @@ pub(crate) struct Mempool {
 struct Inner {
     pool: Pool,
     cache: SeenCache,
-    /// When the application is done with the checks it was given; it takes one at a time.
+    /// When the application has finished the checks that were given to it; it does one at a time.
     app_free_at: Instant,
 }
 
@@ -101,19 +101,19 @@ impl Mempool {
         };
         Self {
             limits,
-            gate: RwLock::new(()),
+            update_lock: RwLock::new(()),
             inner: Mutex::new(inner),
             available: Notify::new(),
         }
     }
 
-    /// Whether [`Self::submit`] waits for nothing but the update after a block.
+    /// Whether [`Self::submit`] never waits, except for an update after a block.
     pub(crate) fn checks_at_once(&self, app: &dyn App) -> bool {
         self.limits.check_cost.is_zero() && !app.is_behind_socket()
     }
 
-    /// Checks a transaction and takes it in if it is good; the application's code, or a refusal.
-    /// `queued` is called when nothing but the application's check can still refuse it.
+    /// Checks a transaction, keeps it if it is valid, and returns the application's code or a refusal.
+    /// It calls `queued` once only the application's check can still refuse the transaction.
     ///
     /// # Cancel safety
     /// None: a call that is dropped while the application checks leaves the transaction in the cache
@@ -124,9 +124,9 @@ impl Mempool {
         app: &dyn App,
         queued: impl FnOnce() + Send,
     ) -> Result<u32, Refusal> {
-        let _shared = match self.gate.try_read() {
+        let _shared = match self.update_lock.try_read() {
             Ok(guard) => guard,
-            Err(_) => self.gate.read().await,
+            Err(_) => self.update_lock.read().await,
         };
         let cost = self.limits.check_cost;
         if cost.is_zero()
@@ -155,7 +155,7 @@ impl Mempool {
         Ok(code)
     }
 
-    /// The tests before the application's check, in the original's order.
+    /// The tests before the application's check, in CometBFT's order.
     fn admit(&self, inner: &mut Inner, tx: &Tx) -> Result<(), Refusal> {
         let config = &self.limits.config;
         self.room_for(inner, tx)?;
@@ -199,8 +199,8 @@ impl Mempool {
         }
     }
 
-    /// After the application's check. A pool that filled up meanwhile drops the transaction
-    /// without a refusal: the client still gets the application's code.
+    /// Keeps or drops a transaction after the application's check. If the pool has filled up meanwhile, the
+    /// transaction is dropped, and the client still gets the application's code.
     fn finish(&self, inner: &mut Inner, tx: Tx, code: u32) {
         if code != 0 || self.room_for(inner, &tx).is_err() {
             if code == 0 || !self.limits.config.keep_invalid_txs_in_cache {
@@ -247,15 +247,15 @@ impl Mempool {
         }
     }
 
-    /// Admits nothing from here on, for an update after a block.
+    /// Stops admission until the returned update is dropped.
     pub(crate) async fn update(&self) -> Update<'_> {
         Update {
             pool: self,
-            _alone: self.gate.write().await,
+            _alone: self.update_lock.write().await,
         }
     }
 
-    /// Forgets everything, as a node does that starts again.
+    /// Empties the pool and the cache, as a restart of the node does.
     pub(crate) fn clear(&self) {
         let mut inner = self.inner.lock();
         inner.pool = Pool::default();
@@ -263,7 +263,7 @@ impl Mempool {
     }
 }
 
-/// The pool while a block is taken out of it; nothing else is admitted until this is dropped.
+/// The pool while a block's transactions are removed; it admits nothing until this is dropped.
 #[derive(Debug)]
 pub(crate) struct Update<'a> {
     pool: &'a Mempool,
@@ -284,7 +284,7 @@ impl Update<'_> {
         }
     }
 
-    /// Shows the application what is left.
+    /// Gives the application the transactions that are left.
     pub(crate) fn show_to(&self, app: &dyn App) {
         app.mempool_is(&mut self.pool.inner.lock().pool.iter());
     }

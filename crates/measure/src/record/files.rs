@@ -32,7 +32,7 @@ pub struct RunFolderWriters<W> {
 #[derive(Debug, thiserror::Error)]
 pub enum RecordError {
     /// A file could not be written on; it ends with the last complete block of rows.
-    #[error("{}", base::unwritten(.file, .source))]
+    #[error("{}", base::write_failure(.file, .source))]
     Write {
         /// The file's name inside the run folder.
         file: &'static str,

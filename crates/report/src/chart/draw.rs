@@ -3,7 +3,7 @@
 use super::bars::{HeatMap, Rectangle};
 use super::readings::{self, lane};
 use super::scale::{Ruler, Tick};
-use super::trace::{Trace, thin_dots, thin_line, thin_ranges, thin_spans};
+use super::trace::{PathBuilder, thin_dots, thin_line, thin_ranges, thin_spans};
 use super::{Bar, Chart, Layer, Shape};
 use crate::page::{none, note, tag};
 use crate::text::escape;
@@ -212,7 +212,7 @@ impl<'a> Picture<'a> {
         let levels = levels.filter(|(_, rectangles)| !rectangles.is_empty());
         levels
             .map(|(level, rectangles)| {
-                let mut trace = Trace::default();
+                let mut trace = PathBuilder::default();
                 for Rectangle { x, y } in &rectangles {
                     trace.jump(self.place(f64::midpoint(x.0, x.1), y.0));
                     trace.upright(self.y(y.1));
@@ -231,11 +231,11 @@ impl<'a> Picture<'a> {
 
     fn line(&self, class: &str, pieces: &[Vec<(f64, f64)>]) -> String {
         // A point between two gaps would not be seen in the width of a line.
-        let (mut line, mut lone) = (Trace::default(), None);
+        let (mut line, mut lone) = (PathBuilder::default(), None);
         for piece in pieces {
             let places: Vec<_> = piece.iter().map(|(x, y)| self.place(*x, *y)).collect();
             match places[..] {
-                [only] => lone.get_or_insert_with(Trace::default).dot(only),
+                [only] => lone.get_or_insert_with(PathBuilder::default).dot(only),
                 _ => line.polyline(thin_line(&places)),
             }
         }
@@ -244,7 +244,7 @@ impl<'a> Picture<'a> {
     }
 
     fn staircases(&self, class: &str, pieces: &[Vec<(f64, f64, f64)>]) -> String {
-        let mut trace = Trace::default();
+        let mut trace = PathBuilder::default();
         for piece in pieces {
             let spans = thin_spans(piece, |x| self.x(x));
             trace.staircase(
@@ -259,7 +259,7 @@ impl<'a> Picture<'a> {
     fn ranges(&self, class: &str, ranges: &[(f64, f64, f64)]) -> String {
         let place = |(x, low, high): &(f64, f64, f64)| (self.x(*x), self.y(*low), self.y(*high));
         let ranges: Vec<_> = ranges.iter().map(place).collect();
-        let mut trace = Trace::default();
+        let mut trace = PathBuilder::default();
         for (x, low, high) in thin_ranges(&ranges) {
             trace.jump((x, low));
             trace.upright(high);
@@ -270,7 +270,7 @@ impl<'a> Picture<'a> {
     fn dots(&self, class: &str, name: &str, points: &[(f64, f64)]) -> String {
         let places = points.iter().map(|(x, y)| self.place(*x, *y));
         if points.len() > MAX_NAMED_DOTS {
-            let mut trace = Trace::default();
+            let mut trace = PathBuilder::default();
             thin_dots(places).into_iter().for_each(|at| trace.dot(at));
             return trace.path(&format!("d many {class}"));
         }

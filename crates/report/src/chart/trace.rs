@@ -1,26 +1,26 @@
-//! Paths of an SVG in few bytes: no more points than a reader can distinguish, each relative to the one before.
+//! SVG paths in few bytes: no more points than a reader can distinguish, each relative to the one before.
 
 use super::draw::{HEIGHT, SIDE};
 
-/// A place of the drawing, in its own units.
-type Place = (i32, i32);
+/// A point of the drawing, in the units of its coordinates.
+type Point = (i32, i32);
 
 /// A path under construction.
 #[derive(Debug, Default)]
-pub(super) struct Trace {
+pub(super) struct PathBuilder {
     d: String,
-    at: Place,
+    at: Point,
     command: Option<char>,
 }
 
-impl Trace {
+impl PathBuilder {
     /// Begins at `to` without drawing.
-    pub(super) fn jump(&mut self, to: Place) {
+    pub(super) fn jump(&mut self, to: Point) {
         let first = self.command.is_none();
         self.write(if first { 'M' } else { 'm' }, to, true, true);
     }
 
-    pub(super) fn line(&mut self, to: Place) {
+    pub(super) fn line(&mut self, to: Point) {
         self.write('l', to, true, true);
     }
 
@@ -32,13 +32,13 @@ impl Trace {
         self.write('v', (self.at.0, y), false, true);
     }
 
-    /// A line without length; with round ends it is a dot, which stays round however the picture is stretched.
-    pub(super) fn dot(&mut self, at: Place) {
+    /// A line of no length, which round ends make a dot. It stays round when the picture is stretched.
+    pub(super) fn dot(&mut self, at: Point) {
         self.jump(at);
         self.level(at.0);
     }
 
-    pub(super) fn polyline(&mut self, points: impl IntoIterator<Item = Place>) {
+    pub(super) fn polyline(&mut self, points: impl IntoIterator<Item = Point>) {
         for (number, point) in points.into_iter().enumerate() {
             match number {
                 0 => self.jump(point),
@@ -47,7 +47,7 @@ impl Trace {
         }
     }
 
-    /// Level over each span (from, to, y), upright between them.
+    /// Draws a level line over each span (from, to, y), and upright lines between them.
     pub(super) fn staircase(&mut self, spans: impl IntoIterator<Item = (i32, i32, i32)>) {
         for (number, (from, to, y)) in spans.into_iter().enumerate() {
             match number {
@@ -62,13 +62,13 @@ impl Trace {
         format!("<path class=\"{class}\" d=\"{}\"/>", self.d)
     }
 
-    fn write(&mut self, command: char, to: Place, x: bool, y: bool) {
+    fn write(&mut self, command: char, to: Point, writes_x: bool, writes_y: bool) {
         if self.command != Some(command) {
             self.d.push(command);
         }
         let (dx, dy) = (to.0 - self.at.0, to.1 - self.at.1);
-        for (delta, wanted) in [(dx, x), (dy, y)] {
-            let after_digit = self.d.ends_with(|it: char| it.is_ascii_digit());
+        for (delta, wanted) in [(dx, writes_x), (dy, writes_y)] {
+            let after_digit = self.d.ends_with(|last: char| last.is_ascii_digit());
             if wanted {
                 let blank = if after_digit && delta >= 0 { " " } else { "" };
                 self.d += &format!("{blank}{delta}");
@@ -79,8 +79,8 @@ impl Trace {
     }
 }
 
-/// A line's points: of each column the first, the lowest, the highest and the last, in their order.
-pub(super) fn thin_line(points: &[Place]) -> Vec<Place> {
+/// Keeps of a line's points in each column the first, the lowest, the highest and the last, in their order.
+pub(super) fn thin_line(points: &[Point]) -> Vec<Point> {
     let columns = points.chunk_by(|one, next| column(one.0) == column(next.0));
     let kept = columns.flat_map(|points| {
         let places = 0..points.len();
@@ -95,7 +95,7 @@ pub(super) fn thin_line(points: &[Place]) -> Vec<Place> {
     kept.collect()
 }
 
-/// Spans (from, to, y) that follow each other: those that begin in one column become one, at their mean.
+/// Joins consecutive spans (from, to, y) that begin in the same column to one, at their mean.
 pub(super) fn thin_spans(
     spans: &[(f64, f64, f64)],
     x: impl Fn(f64) -> i32,
@@ -112,7 +112,7 @@ pub(super) fn thin_spans(
     merged.collect()
 }
 
-/// Upright strokes (x, y, y): of each column one, from the end of all to the other.
+/// Joins the upright lines (x, y, y) of each column to one that covers all of them.
 pub(super) fn thin_ranges(ranges: &[(i32, i32, i32)]) -> Vec<(i32, i32, i32)> {
     let columns = ranges.chunk_by(|one, next| column(one.0) == column(next.0));
     let merged = columns.map(|ranges| {
@@ -128,10 +128,10 @@ pub(super) fn thin_ranges(ranges: &[(i32, i32, i32)]) -> Vec<(i32, i32, i32)> {
     merged.collect()
 }
 
-/// Dots: of those that would cover each other one.
-pub(super) fn thin_dots(dots: impl Iterator<Item = Place>) -> Vec<Place> {
-    let cell = |(x, y): Place| (x / CELL.0 * CELL.0, y / CELL.1 * CELL.1);
-    let mut cells: Vec<Place> = dots.map(cell).collect();
+/// Keeps one of the dots that would cover each other.
+pub(super) fn thin_dots(dots: impl Iterator<Item = Point>) -> Vec<Point> {
+    let cell = |(x, y): Point| (x / CELL.0 * CELL.0, y / CELL.1 * CELL.1);
+    let mut cells: Vec<Point> = dots.map(cell).collect();
     cells.sort_unstable();
     cells.dedup();
     cells
@@ -141,10 +141,10 @@ const fn column(x: i32) -> i32 {
     x / COLUMN
 }
 
-/// Two lines in one column are seen as one: 240 columns are fewer than the pixels of a chart.
+/// The width of a column, in which lines cannot be distinguished: a chart has more pixels than 240.
 const COLUMN: i32 = SIDE as i32 / 240;
 /// The sides of a cell that a dot of three pixels fills in a chart of 750.
-const CELL: Place = (SIDE as i32 / 250, HEIGHT as i32 / 250);
+const CELL: Point = (SIDE as i32 / 250, HEIGHT as i32 / 250);
 
 #[cfg(test)]
 mod tests {
@@ -153,7 +153,7 @@ mod tests {
 
     #[test]
     fn a_path_counts_from_place_to_place() {
-        let mut trace = Trace::default();
+        let mut trace = PathBuilder::default();
         trace.polyline([(10, 20), (15, 10), (15, 30)]);
         trace.dot((0, 30));
         trace.staircase([(0, 4, 7), (4, 8, 9)]);
@@ -165,7 +165,7 @@ mod tests {
 
     #[test]
     fn what_is_thinned_keeps_its_ends_and_its_heights() {
-        let points: Vec<Place> = (0..40_i32).map(|x| (x, (x - 20).abs())).collect();
+        let points: Vec<Point> = (0..40_i32).map(|x| (x, (x - 20).abs())).collect();
         assert_eq!(thin_line(&points), [(0, 20), (20, 0), (39, 19)]);
         assert_eq!(thin_line(&[(0, 1), (1, 1)]), [(0, 1), (1, 1)]);
         let spans = [(0.0, 1.0, 4.0), (1.0, 4.0, 8.0), (50.0, 51.0, 1.0)];

@@ -1,4 +1,4 @@
-//! What a chain brings to its follower, and a connection for announcements that is made again by itself.
+//! `BlockSource`, what a chain implements for its follower; and a connection for announcements that reconnects by itself.
 
 use std::pin::Pin;
 use std::time::Duration;
@@ -10,11 +10,11 @@ use super::{Backoff, FollowEvent, FollowedBlock};
 use crate::client::ClientError;
 use crate::connection::{ConnectionError, Message, ReadProgress, TaskConnection};
 
-/// A node, asked and listened to by a [`FollowerWorker`](super::FollowerWorker).
+/// Where a [`FollowerWorker`](super::FollowerWorker) gets a node's blocks and announcements from.
 ///
 /// At most one question of each kind is under way.
 pub trait BlockSource: Send {
-    /// Begins to ask. The answer comes from [`next`](Self::next): a [`SourceEvent::Status`] or a
+    /// Sends a question. The answer comes from [`next`](Self::next): a [`SourceEvent::Status`] or a
     /// [`SourceEvent::Block`].
     fn ask(&mut self, question: Question);
 
@@ -24,23 +24,23 @@ pub trait BlockSource: Send {
     /// All progress is in `self`: nothing is lost when the future is dropped.
     fn next(&mut self) -> impl Future<Output = SourceEvent> + Send;
 
-    /// The earliest instant that an event which was not handed over yet may carry; `None` for a source that
-    /// stamps nothing itself, or holds nothing.
+    /// The earliest stamp of the events that [`next`](Self::next) has not returned yet; `None` for a source that
+    /// stamps no events itself, or holds none.
     fn holds_since(&self) -> Option<Nanos> {
         None
     }
 }
 
-/// What a source is asked.
+/// A question to a source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Question {
-    /// Which blocks the node has. It is asked at this instant.
+    /// Which blocks the node has, asked at this instant.
     Status(Nanos),
     /// The block of this height.
     Block(u64),
 }
 
-/// What a source tells.
+/// An event of a source.
 #[derive(Debug)]
 pub enum SourceEvent {
     /// New blocks will be announced.
@@ -53,9 +53,9 @@ pub enum SourceEvent {
     Refused(String),
     /// New blocks are not announced any more; the source tries again.
     Lost(Loss),
-    /// A question that the source asks by itself was not answered; it tries again.
+    /// A question of the source's own was not answered; the source asks again.
     Unanswered(Loss),
-    /// Something that only this chain has; it is passed on.
+    /// An event that only this chain has; the follower passes it on.
     Told(Box<FollowEvent>),
     /// The answer to [`Question::Status`].
     Status(Result<ChainStatus, Loss>),
@@ -83,7 +83,7 @@ pub struct ChainStatus {
 pub enum BlockAnswer {
     /// The block.
     Found(Box<SourceBlock>),
-    /// The node says it has no such block: what it has instead, and what it said.
+    /// The node has no such block: the blocks that it has, and its message.
     Absent(ChainStatus, String),
     /// No answer.
     Unknown(Loss),
@@ -100,7 +100,7 @@ pub struct SourceBlock {
     pub hash: Option<[u8; 32]>,
     /// The hash of the block before, where that is to be checked.
     pub last_hash: Option<[u8; 32]>,
-    /// Why the codes of its transactions are not known, if they cannot be had.
+    /// Why the codes of its transactions are unavailable, if they are.
     pub codes_unavailable: Option<String>,
 }
 
@@ -111,12 +111,12 @@ pub struct Loss {
     pub reason: String,
     /// Whether the connection ended, as when the node stops.
     pub closed: bool,
-    /// Whether a block was asked for, and something else came.
+    /// Whether the node answered a question for a block without giving the block.
     pub unread: bool,
 }
 
 impl Loss {
-    /// The node fell silent, or ended no more than the announcements.
+    /// The node sends nothing, or ended only the announcements.
     pub fn open(reason: impl Into<String>) -> Self {
         Self {
             reason: reason.into(),
@@ -133,7 +133,7 @@ impl Loss {
         }
     }
 
-    /// A block is not given.
+    /// The node did not give a block.
     pub fn unread(reason: impl Into<String>) -> Self {
         Self {
             unread: true,
@@ -158,8 +158,8 @@ impl Loss {
     }
 }
 
-/// A connection that a [`BlockSource`] listens to. Every loss and every failed attempt is
-/// followed by a pause.
+/// A connection on which a [`BlockSource`] receives announcements. After each loss and each failed attempt it waits
+/// before it connects again.
 pub struct Reconnecting {
     connect: Box<dyn Fn() -> Connecting + Send>,
     state: State,
@@ -195,7 +195,7 @@ impl Reconnecting {
         }
     }
 
-    /// Reads from the connection; before there is one, the error is what the source has to tell:
+    /// Reads from the connection. Before there is one, the error is the event that the source reports:
     /// [`SourceEvent::Open`] or [`SourceEvent::Refused`].
     ///
     /// # Cancel safety
@@ -225,12 +225,12 @@ impl Reconnecting {
         }
     }
 
-    /// The connection was of use: the next pause is a short one.
+    /// Notes that the connection worked, so that the next pause is short.
     pub fn succeeded(&mut self) {
         self.backoff.reset();
     }
 
-    /// Gives the connection up.
+    /// Drops the connection.
     pub fn lose(&mut self, loss: Loss) -> SourceEvent {
         self.wait();
         SourceEvent::Lost(loss)

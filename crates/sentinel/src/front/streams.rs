@@ -1,7 +1,7 @@
-//! A connection with streams: hyper speaks HTTP on it, one task serves all of it, within bounds.
+//! A TLS connection with HTTP/2 streams or HTTP/1.1 requests, which hyper reads. One task serves all of its streams.
 //!
-//! A stream that its client resets has cost its work all the same, so the client owes it; a connection whose client
-//! owes too much ends. So does one whose client takes too little of its answers.
+//! The work of a stream that the client resets is charged to the client's budget. Sentinel closes a connection whose
+//! client has spent its budget of work, and one whose client reads its answers too slowly.
 
 use std::collections::BTreeMap;
 use std::future::poll_fn;
@@ -35,29 +35,29 @@ use crate::refusal::{Reason, Refusal};
 pub(super) const MOST_STREAMS: u32 = 128;
 /// Bytes of a stream, and of all of a connection, that may wait to be read: HTTP/2's own default (RFC 9113, 6.9.2).
 const WINDOW_BYTES: u32 = 64 << 10;
-/// What a connection holds in the account: its window, and the headers that it and its client refer to (RFC 7541).
+/// Bytes that the byte account reserves for a connection: its window, and both tables of headers (RFC 7541).
 pub(super) const CONNECTION_BYTES: usize = WINDOW_BYTES as usize + (16 << 10);
 /// Bytes of one stream's answer that may wait to be sent: a frame of the default size.
 pub(super) const STREAM_BYTES: usize = 16 << 10;
-/// An idle connection, or one that takes too little, is looked for at most this often.
+/// How often a connection is checked at most for being idle or reading too slowly.
 const SHORTEST_LOOK: Duration = Duration::from_millis(100);
 
-/// What is known of the streams of a connection.
+/// The state of a connection's streams that the requests share.
 pub(super) struct Streams {
     budget: Budget,
     under_way: AtomicUsize,
     requests: AtomicU64,
-    /// Since when the next piece of an answer could have been taken, by the stream's number.
+    /// Since when a piece of an answer waits for the client to read it, by the stream's number.
     offered: Mutex<BTreeMap<u64, Instant>>,
-    owes_too_much: AtomicBool,
+    is_over_budget: AtomicBool,
 }
 
 /// A request that is served until dropped.
 pub(super) struct UnderWay {
     streams: Arc<Streams>,
     number: u64,
-    /// Who owes its work if it is dropped before it is answered.
-    owing: Option<ClientKey>,
+    /// The client that is charged for its work if it is dropped before it is answered.
+    charged_if_dropped: Option<ClientKey>,
 }
 
 impl Streams {
@@ -67,7 +67,7 @@ impl Streams {
             under_way: AtomicUsize::new(0),
             requests: AtomicU64::new(0),
             offered: Mutex::default(),
-            owes_too_much: AtomicBool::new(false),
+            is_over_budget: AtomicBool::new(false),
         })
     }
 
@@ -77,12 +77,12 @@ impl Streams {
         UnderWay {
             streams: Arc::clone(self),
             number: self.requests.fetch_add(1, Ordering::Relaxed),
-            owing: Some(client),
+            charged_if_dropped: Some(client),
         }
     }
 
-    /// Whether its client has not taken for so long what it could have.
-    fn waits_longer_than(&self, patience: Duration) -> bool {
+    /// Whether a piece of an answer has waited for the client longer than this.
+    fn has_unread_answer_for(&self, patience: Duration) -> bool {
         let offered = self.offered.lock();
         let since = offered.values().min();
         since.is_some_and(|since| since.elapsed() > patience)
@@ -90,9 +90,9 @@ impl Streams {
 }
 
 impl UnderWay {
-    /// It was answered, and its work paid for or bounded.
+    /// Notes that it was answered, and its work charged or bounded.
     pub(super) const fn answered(&mut self) {
-        self.owing = None;
+        self.charged_if_dropped = None;
     }
 
     fn offer(&self, since: Option<Instant>) {
@@ -108,10 +108,10 @@ impl Drop for UnderWay {
     fn drop(&mut self) {
         self.offer(None);
         self.streams.under_way.fetch_sub(1, Ordering::Relaxed);
-        if let Some(client) = self.owing
+        if let Some(client) = self.charged_if_dropped
             && self.streams.budget.work(client, work_of(0)).is_some()
         {
-            self.streams.owes_too_much.store(true, Ordering::Relaxed);
+            self.streams.is_over_budget.store(true, Ordering::Relaxed);
         }
     }
 }
@@ -174,18 +174,18 @@ impl<T: Body<Data = Bytes> + Unpin> Body for Answer<T> {
 /// One stream, up to its end.
 type Served = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// Futures of a connection's streams, handed to the task that serves it. They are as many as the streams.
+/// Passes the futures of a connection's streams to the task that serves it: one for each stream.
 #[derive(Clone)]
 struct Started(mpsc::UnboundedSender<Served>);
 
 impl<F: Future<Output = ()> + Send + 'static> Executor<F> for Started {
     fn execute(&self, future: F) {
-        // Fails only when the connection is gone, and its streams with it.
+        // Fails only when the connection is closed, and its streams with it.
         let _ = self.0.send(Box::pin(future));
     }
 }
 
-/// What is spoken on a connection is what its client begins with.
+/// Serves HTTP/1.1 or HTTP/2, whichever the client begins with.
 fn builder<B>(front: &Shared<B>, streams: Started) -> auto::Builder<Started> {
     let config = front.config.load();
     let fixed = &config.fixed;
@@ -209,11 +209,11 @@ fn builder<B>(front: &Shared<B>, streams: Started) -> auto::Builder<Started> {
     builder
 }
 
-/// Reads requests and writes answers until the connection ends, is idle for too long, or is told to end, which it does
-/// once its streams have.
+/// Reads requests and writes answers until the connection ends, is idle for too long, or gets the order to end, which it
+/// does once its streams have ended.
 ///
 /// # Errors
-/// Why it was ended before.
+/// Why sentinel closed it before that.
 pub(super) async fn drive<B, IO, S, F, T>(
     front: &Shared<B>,
     (io, client): (IO, ClientKey),
@@ -237,7 +237,7 @@ where
         most: 0,
         held,
     };
-    let mut told = pin!(end.cancelled());
+    let mut ordered_to_end = pin!(end.cancelled());
     let idle = front.config.load().fixed.idle_timeout;
     let patience = front.config.load().fixed.write_timeout;
     let mut idle_look = interval(idle.max(SHORTEST_LOOK));
@@ -246,30 +246,30 @@ where
     loop {
         tokio::select! {
             biased;
-            // First, so that answers that are ready at the same time are sent together.
+            // Streams first, so that answers that are ready at the same time are sent together.
             refusal = poll_fn(|context| running.poll(streams, context)) => return Err(refusal),
-            // An error is the client's: it broke off, or what it sent is no HTTP.
+            // The client caused the error: it closed the connection, or did not send HTTP.
             _ = &mut serving => return Ok(()),
-            () = &mut told, if !is_ending => {
+            () = &mut ordered_to_end, if !is_ending => {
                 is_ending = true;
                 serving.as_mut().graceful_shutdown();
             }
             _ = look.tick() => {
-                if streams.waits_longer_than(patience) {
+                if streams.has_unread_answer_for(patience) {
                     return Ok(());
                 }
             }
             _ = idle_look.tick() => {
                 let requests = streams.requests.load(Ordering::Relaxed);
                 let is_idle = streams.under_way.load(Ordering::Relaxed) == 0 && requests == seen;
-                match (is_idle, is_ending) {
-                    // It was told, and did not end.
-                    (true, true) => return Ok(()),
-                    (true, false) => {
-                        is_ending = true;
-                        serving.as_mut().graceful_shutdown();
-                    }
-                    (false, _) => seen = requests,
+                if !is_idle {
+                    seen = requests;
+                } else if is_ending {
+                    // The client did not end it in the time that it had.
+                    return Ok(());
+                } else {
+                    is_ending = true;
+                    serving.as_mut().graceful_shutdown();
                 }
             }
         }
@@ -285,20 +285,20 @@ struct Running {
 }
 
 impl Running {
-    /// Serves all of them as far as they come: why the connection is to end, if it is.
+    /// Polls all of them. It is ready with a reason when the connection has to be closed.
     fn poll(&mut self, streams: &Streams, context: &mut Context<'_>) -> Poll<Refusal> {
         while let Poll::Ready(Some(stream)) = self.started.poll_recv(context) {
             self.streams.push(stream);
             if self.streams.len() > self.most {
                 self.most = self.streams.len();
-                // What has ended may still wait to be sent, so room is kept for as many as there were at once.
+                // The answers of ended streams may still wait to be sent, so room stays reserved for the most streams there were.
                 if !self.held.grow(STREAM_BYTES) {
                     return Poll::Ready(Refusal::buffers_full());
                 }
             }
         }
         while let Poll::Ready(Some(())) = self.streams.poll_next_unpin(context) {
-            if streams.owes_too_much.load(Ordering::Relaxed) {
+            if streams.is_over_budget.load(Ordering::Relaxed) {
                 return Poll::Ready(resets());
             }
         }

@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use crate::output::{describe_load, describe_target};
 use crate::plan::{Load, Plan};
 
-/// What is known of a run before it begins.
+/// The facts of a run that are known before it begins.
 #[derive(Debug, Clone, Default)]
 pub struct RunInfo {
     /// The load in one line.
@@ -39,7 +39,7 @@ pub struct RunInfo {
 }
 
 impl RunInfo {
-    /// That of `plan`.
+    /// The facts of a plan.
     pub fn of(plan: &Plan, nodes: Arc<NodeBoard>) -> Self {
         let profile = match &plan.load {
             Load::Open { schedule, .. } => Some(schedule.profile().clone()),
@@ -62,7 +62,7 @@ impl RunInfo {
 }
 
 base::named! {
-    /// Where a run stands.
+    /// The phase of a run.
     #[derive(Default)]
     pub enum Phase {
         /// Connections are being opened.
@@ -105,9 +105,9 @@ pub struct NodeState {
     pub block_at: Nanos,
     /// Transactions in that block.
     pub block_txs: u64,
-    /// Transactions and bytes in its mempool, and when it said so.
+    /// Transactions and bytes in its mempool, and when the node reported them.
     pub mempool: Option<(u64, u64, Nanos)>,
-    /// Why its blocks cannot be followed at the moment.
+    /// Why its blocks cannot be followed now.
     pub trouble: Option<String>,
 }
 
@@ -156,27 +156,27 @@ impl NodeBoard {
     }
 }
 
-/// Everything that views show. Its size is bounded: an hour of seconds, as many steps as
-/// a screen could show, the last messages.
+/// Everything that views show. Its size is bounded: the seconds of an hour, 200 steps and the last 200
+/// messages.
 #[derive(Debug, Clone, Default)]
 pub struct LiveState {
-    /// What several runs belong to, and which of them this one is.
+    /// The campaign or search that the run belongs to, and which run of it this is.
     pub heading: Option<String>,
     /// The run.
     pub info: RunInfo,
-    /// Where it stands.
+    /// Its phase.
     pub phase: Phase,
     /// The time, since the run's origin.
     pub now: Nanos,
-    /// What was counted.
+    /// The counters of this run.
     pub counters: Counters,
-    /// What was counted in the runs before this one, together.
+    /// The sums of the counters of the runs before this one.
     pub before: Counters,
-    /// Sent, and answer or block still awaited.
+    /// Transactions that were sent and still wait for their answer or block.
     pub pending: u64,
     /// Closed seconds.
     pub seconds: VecDeque<SeriesRow>,
-    /// The counts of all seconds of this run, those included that are no longer in `seconds`.
+    /// The counts of all seconds of this run, also those that `seconds` has dropped.
     pub sums: Counts,
     /// When the drain began.
     pub drain_since: Nanos,
@@ -188,11 +188,11 @@ pub struct LiveState {
     pub messages: VecDeque<Message>,
     /// Notes made in this run.
     pub marks: u64,
-    /// Raised when something other than the time has changed.
+    /// Counted up when something other than the time has changed.
     pub version: u64,
 }
 
-/// What is new of a run.
+/// What has changed in a run since the last update.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Update {
     pub(crate) live: LiveView,
@@ -292,7 +292,7 @@ impl LiveState {
         profile.is_some_and(|profile| profile.step_count() > MANY_STEPS)
     }
 
-    /// The conclusion on the run by now, in one line: the highest rate that was sustained, and what gave.
+    /// The conclusion on the run so far, in one line: the highest rate that was sustained, and what gave first.
     pub fn finding(&self) -> String {
         let signs: Vec<String> = self.onsets.iter().map(ToString::to_string).collect();
         let signs = match (signs.is_empty(), self.seconds.is_empty()) {
@@ -331,11 +331,11 @@ fn push<T>(queue: &mut VecDeque<T>, item: T, limit: usize) {
     queue.push_back(item);
 }
 
-/// An hour: about a megabyte, and as far back as the chart goes.
+/// An hour, which is what the chart shows; about a megabyte.
 const MAX_SECONDS: usize = 3_600;
 const MAX_STEPS: usize = 200;
 /// A ramp without an end has thousands of steps.
 const MANY_STEPS: u32 = 1_000;
 const MAX_MESSAGES: usize = 200;
-/// For the rate of a flood: long enough to smooth out the node's blocks.
+/// The seconds that a flood's rate is taken from: long enough to smooth out the node's blocks.
 const RECENT_SECONDS: usize = 10;

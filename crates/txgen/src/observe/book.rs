@@ -44,7 +44,7 @@ impl Observation {
         if let Some(error) = &self.write_error {
             text.push_str(&format!(
                 "             {}: {error}\n",
-                base::unwritten("nodes.csv or sights.csv", error)
+                base::write_failure("nodes.csv or sights.csv", error)
             ));
         }
         text

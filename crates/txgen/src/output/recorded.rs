@@ -1,4 +1,4 @@
-//! A recorded run in the forms people read: from its folder to text.
+//! Reports of a recorded run: its folder as HTML, Markdown, JSON, tm-bench's table or BEP-23's figures.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -64,7 +64,7 @@ pub fn write_html_after_run(folder: &Path) -> anyhow::Result<PathBuf> {
 /// Writes a report.
 ///
 /// # Errors
-/// Those of the system.
+/// When the file cannot be written.
 pub fn write(path: &Path, text: &str) -> anyhow::Result<()> {
     let shown = path.display();
     whole(fs::write(path, text), format!("the report to {shown}"))
@@ -87,7 +87,7 @@ pub fn tm_bench(run: &RecordedRun) -> anyhow::Result<TmBench> {
     Ok(TmBench::of(&blocks, span))
 }
 
-/// Says where the table counts blocks by when they were seen instead of by their headers.
+/// Prints a note where tm-bench's table counts blocks by when they were seen instead of by their headers.
 pub(crate) fn note_clock(blocks: &[BlockRow], span: TmBenchSpan) {
     if let Some(words) = HeaderClock::of(blocks).words(span.origin_unix_ns) {
         output::note(&format!(
@@ -141,7 +141,7 @@ pub fn bep23(run: &RecordedRun) -> anyhow::Result<Bep23> {
     Ok(collector.finish())
 }
 
-/// Everything a report is made of. BEP-23's plots, which are drawn where its scenario was played, need every
+/// All data of a report. BEP-23's plots, which are drawn for runs of its scenario, need every
 /// row: they are left out with more than `max_txs` sent transactions, and where not all rows were kept.
 ///
 /// # Errors
@@ -239,10 +239,10 @@ pub(crate) fn verdicts(
 
 /// The condition of a part that ended a merged load early.
 pub(crate) fn stopped_by(manifest: &Manifest, summary: &Summary) -> Option<ThresholdVerdict> {
-    let told = manifest.plan.stopped.as_ref()?;
-    let is_it = |text: &&String| told.contains(&format!(": {text} is broken"));
+    let reason = manifest.plan.stopped.as_ref()?;
+    let is_it = |text: &&String| reason.contains(&format!(": {text} is broken"));
     let broken: Threshold = manifest.plan.abort_on.iter().find(is_it)?.parse().ok()?;
-    // Whatever the whole shows of it.
+    // Whether or not the merged summary breaks it.
     let mut verdict = broken.check(&serde_json::to_value(summary).ok()?);
     (verdict.held, verdict.broken, verdict.unresolved) = (false, true, false);
     Some(verdict)

@@ -181,7 +181,7 @@ fn write(
         content(&mut out)?;
         out.flush()
     });
-    written.map_err(|source| failed(&base::unwritten(path.display(), &source), source))
+    written.map_err(|source| failed(&base::write_failure(path.display(), &source), source))
 }
 
 fn failed(what: &str, source: io::Error) -> anyhow::Error {

@@ -28,7 +28,7 @@ impl<'a> Division<'a> {
         Self { plan, nodes }
     }
 
-    /// What is offered in steps until the target is saturated, or offers some of them again.
+    /// The ramp, if the load rises in steps until the target is saturated, or offers steps again.
     pub(super) fn ramp(&self) -> Option<Ramp> {
         let Load::Open {
             schedule,
@@ -43,7 +43,7 @@ impl<'a> Division<'a> {
         Some(Ramp::new(schedule.clone(), how, self.plan.step_terms()))
     }
 
-    /// What the source of a shard makes.
+    /// The transactions that the source of a shard makes.
     pub(super) fn source(&self, shard: u32) -> Result<SourceConfig, WorkloadError> {
         let plan = self.plan;
         let (first, stride) = plan.part.of_thread(shard, plan.threads);
@@ -63,10 +63,10 @@ impl<'a> Division<'a> {
     /// The first index that is not offered.
     fn end(&self) -> u64 {
         let planned = match &self.plan.load {
-            // To count random arrivals takes long for long loads.
+            // Counting random arrivals takes long for long loads.
             Load::Open { schedule, .. } => match schedule.arrivals() {
                 Arrivals::Poisson { .. } => u64::MAX,
-                // More than planned when a step is offered again.
+                // More than planned are sent when a step is offered again.
                 _ if self.ramp().is_some_and(|ramp| ramp.may_go_on()) => u64::MAX,
                 Arrivals::Even | Arrivals::Burst { .. } => schedule.planned().unwrap_or(u64::MAX),
             },
@@ -75,7 +75,7 @@ impl<'a> Division<'a> {
         planned.min(self.plan.workload.count().unwrap_or(u64::MAX))
     }
 
-    /// When the offering ends by itself: with the profile, or with the last transaction of the
+    /// When the offering ends: with the profile, or earlier with the last transaction of the
     /// workload.
     fn ends_at(&self, schedule: &Schedule) -> Nanos {
         let end = schedule.profile().duration().unwrap_or(Nanos::MAX);
@@ -87,7 +87,7 @@ impl<'a> Division<'a> {
         used_up.map_or(end, |used_up| used_up.min(end))
     }
 
-    /// A shard's due times by a schedule.
+    /// A shard's due times in a schedule.
     pub(super) fn offering(&self, schedule: &Schedule, shard: u32) -> Offering {
         let (first, stride) = self.plan.part.of_thread(shard, self.plan.threads);
         Offering {
@@ -97,7 +97,7 @@ impl<'a> Division<'a> {
         }
     }
 
-    /// What a shard needs to know.
+    /// The configuration of a shard.
     ///
     /// # Errors
     /// When the workload cannot be opened.
@@ -158,7 +158,7 @@ impl<'a> Division<'a> {
         self.plan.workload.families().filter(|_| several)
     }
 
-    /// This shard's connections, the endpoints in turn, and in each round from another address.
+    /// This shard's connections: to the endpoints in turn, in each round from another local address.
     fn connections(&self, shard: u32) -> Vec<Address> {
         let count = self.nodes.len();
         let has_families = self.families().is_some();
@@ -167,7 +167,7 @@ impl<'a> Division<'a> {
             // Another order in each round, so that every shard gets connections to every node.
             .flat_map(|round| (0..count).map(move |place| (round, place)))
             .filter(|(round, place)| {
-                // A thread that sends children needs a connection to the node of each of their parents.
+                // A shard that sends children needs a connection to the node of each parent.
                 let turn = if has_families {
                     *round
                 } else {
@@ -192,13 +192,13 @@ impl<'a> Division<'a> {
     }
 }
 
-/// The `shard`-th part of a whole that is divided without remainder.
+/// The `shard`-th of the `of` parts, equal up to 1, that add up to `whole`.
 fn part(whole: u64, shard: u32, of: NonZeroU32) -> u64 {
     let (of, shard) = (u64::from(of.get()), u64::from(shard));
     whole / of + u64::from(shard < whole % of)
 }
 
-/// The schedule in the recorder's terms.
+/// The part of the plan that the recorder needs: how many are due, and in which step.
 pub(super) enum RunPlan<'a> {
     Open(Box<OpenPlan<'a>>),
     Closed(ClosedLoop),
@@ -249,7 +249,7 @@ fn used_up(schedule: &Schedule, supply: Option<u64>) -> Nanos {
 }
 
 impl OpenPlan<'_> {
-    /// The schedule as it is by now.
+    /// The current schedule.
     fn schedule(&mut self) -> &mut SchedulePlan {
         let revision = self.orders.revision();
         if self.revision != revision

@@ -1,4 +1,4 @@
-//! Why a search is over.
+//! What a search prints of the knee, of the tests at its end, and of why it is over.
 
 use measure::{Ending, Finding, KneeSearch, Trial};
 use pacing::Nanos;
@@ -7,7 +7,7 @@ use report::text;
 
 use super::account::{Account, DriftRow, Ended, KneeRow, Tested};
 
-/// What is known of the knee by now; nothing before the first point.
+/// Where the knee is so far; `None` before the first point.
 pub(super) fn so_far(account: &Account) -> Option<String> {
     if let Some(knee) = &account.knee {
         let [low, high] = [knee.low_tps, knee.high_tps].map(text::number);
@@ -18,8 +18,8 @@ pub(super) fn so_far(account: &Account) -> Option<String> {
     bounds(account).map(|bounds| format!("knee {bounds}"))
 }
 
-/// Where the knee is: an estimate where the search came as close as it was asked to, else only the interval. No rate of
-/// them is one that was offered.
+/// Where the knee is: an estimate with its interval if the search got as close as was asked, else only the interval.
+/// None of these rates was offered.
 fn knee_words(account: &Account, knee: &KneeRow) -> String {
     let [low, high] = [knee.low_tps, knee.high_tps].map(text::number);
     let confidence = text::percent(knee.confidence);
@@ -32,14 +32,14 @@ fn knee_words(account: &Account, knee: &KneeRow) -> String {
     }
 }
 
-/// Where the knee is, as far as that is known.
+/// Where the knee is: its interval, or else bounds.
 pub(super) fn answer(account: &Account) -> Option<String> {
     let knee = account.knee.as_ref();
     let knee = knee.map(|knee| knee_words(account, knee));
     knee.or_else(|| bounds(account))
 }
 
-/// What held and what broke, where there is no interval.
+/// The highest rate that held and the lowest that broke, where there is no interval.
 fn bounds(account: &Account) -> Option<String> {
     if account.contradicted {
         let test = account.refuted()?;
@@ -154,7 +154,7 @@ pub(super) fn test_rows(account: &Account) -> Vec<(&'static str, String)> {
     rows
 }
 
-/// What a rate came to that was offered at the end: what lasts, where the shorter points beside it may have held by chance.
+/// The result of the test at the end of a search: one long point, because shorter ones may have held by chance.
 fn tested_words(test: &Tested) -> String {
     let (rate, offered_s) = (text::rate(test.rate_tps), test.for_s);
     match test.finding {
@@ -164,7 +164,7 @@ fn tested_words(test: &Tested) -> String {
     }
 }
 
-/// How the target changed.
+/// How the target changed during the search.
 pub(super) fn drift_words(drift: &DriftRow) -> String {
     let [before, since] = [drift.before_tps, drift.since_tps].map(text::rate);
     let [from, until] = drift.between_s;
@@ -181,7 +181,7 @@ pub(super) fn drift_words(drift: &DriftRow) -> String {
     }
 }
 
-/// What the points of a list of rates came to.
+/// The result of a search over a list of rates.
 pub(super) fn list_words(known: &KneeSearch) -> String {
     match (known.highest_held(), known.lowest_broken()) {
         (Some(held), Some(broken)) if held < broken => {
@@ -199,7 +199,7 @@ pub(super) fn list_words(known: &KneeSearch) -> String {
     }
 }
 
-/// How a list that was measured to its end ended: a list that showed nothing is no success.
+/// How a list of rates ended that was measured to its end: one that showed nothing is no success.
 pub(super) fn list_ended(trials: &[Trial]) -> Ended {
     let any = |finding: Finding| trials.iter().any(|trial| trial.finding == finding);
     if any(Finding::Held) || any(Finding::Broken) {

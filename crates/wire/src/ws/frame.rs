@@ -4,11 +4,11 @@ use super::WsError;
 
 /// A further fragment of a message.
 pub const CONTINUATION: u8 = 0;
-/// A text.
+/// A text message.
 pub const TEXT: u8 = 1;
-/// Bytes.
+/// A message of bytes.
 pub const BINARY: u8 = 2;
-/// The end; this opcode and those above are control frames.
+/// The end of the connection; this opcode and those above are control frames.
 pub const CLOSE: u8 = 8;
 /// Asks for a pong.
 pub const PING: u8 = 9;
@@ -39,7 +39,7 @@ pub enum Writer {
 /// The head of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FrameHead {
-    /// What the frame is.
+    /// The kind of the frame.
     pub opcode: u8,
     /// Whether the message ends with it.
     pub fin: bool,
@@ -52,8 +52,8 @@ pub struct FrameHead {
 }
 
 impl FrameHead {
-    /// Reads the head at the start of `bytes`; `Err` with the bytes it needs while it is
-    /// incomplete.
+    /// Reads the head at the start of `bytes`. The inner `Err` holds the number of bytes that an incomplete head
+    /// needs.
     ///
     /// Payload lengths need not be written in the fewest bytes, although RFC 6455, section 5.2,
     /// says so: CometBFT's server accepts them, and it is the stream's only reader.
@@ -168,8 +168,8 @@ pub fn mask(payload: &mut [u8], key: [u8; 4]) {
 }
 
 /// Masking keys. They keep hostile scripts in browsers from choosing the bytes on the wire (RFC
-/// 6455, section 10.3). No such script speaks through this crate, so a small generator that the
-/// caller seeds once is enough.
+/// 6455, section 10.3). No such script uses this crate, so a small generator that the caller
+/// seeds once is enough.
 #[derive(Clone, Debug)]
 pub struct MaskKeys(u64);
 
