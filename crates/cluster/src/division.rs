@@ -34,8 +34,8 @@ struct Demanded {
 /// Writes a second that the member with this place may send, and its part of those clients that others have as well.
 ///
 /// The limit is divided as one queue would: clients get what they ask for, those that ask for more than their weight's
-/// part get that (max-min fairness), and a client's share is divided among its members in the same way. What nobody asks
-/// for is divided equally. The rates of all members add up to the limit.
+/// part get that (max-min fairness), and a client's share is divided among its members in the same way. The rest of the
+/// limit, which no client asks for, is divided equally. The rates of all members add up to the limit.
 pub fn divide(limit: f64, reports: &[&Report], own: usize) -> (f64, Vec<Part>) {
     let members = reports.len().max(1) as f64;
     let floor = limit * FLOOR / members;
@@ -108,7 +108,7 @@ fn together(asks: &[Ask]) -> Demanded {
 /// What a weight of one may have at most, of what is there.
 struct Level {
     of_weight: f64,
-    /// What nobody asks for.
+    /// The part of the limit that no client asks for.
     left: f64,
 }
 

@@ -161,7 +161,8 @@ pub struct Grant {
     pub amount: u64,
     /// One may leave that is larger than that.
     pub whole: bool,
-    /// So many more may leave of clients that ask for little, to be told to [`Pacer::sent_for_light`](crate::Pacer::sent_for_light).
+    /// How many more writes of clients that ask for little may leave; report each to
+    /// [`Pacer::sent_for_light`](crate::Pacer::sent_for_light).
     pub light: usize,
     /// All of these together no more than this; a write begun below it leaves whole.
     pub light_amount: u64,

@@ -157,7 +157,7 @@ impl Pacer {
     /// What is kept for clients that ask for little: of window and mempool what those known are expected to send, and of
     /// the window half of what the last block freed, the part of a newcomer beside one other, less and less until the next
     /// block is due. However late that is, places for as long as a block takes stay kept, in a sixteenth of the window at
-    /// most: no block lacks them, as the window holds two. A place in the mempool that nobody comes for is one that a
+    /// most: no block lacks them, as the window holds two. A kept place in the mempool that stays empty is one that a
     /// block lacks.
     fn kept(&self, now: Nanos) -> [f64; 2] {
         let (unit, longest) = (self.window.unit, self.window.interval(f64::max));

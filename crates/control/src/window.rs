@@ -269,7 +269,7 @@ impl Window {
 /// One client that always has writes waiting takes each place that a block frees. So a part of the room is kept for the
 /// others: as much as those that ask for little are expected to send until the next block, and what chance adds to
 /// that; more of the window, for those who come for the first time, and while a block is late (`Pacer::kept`). It shrinks
-/// with the time that is left, so that little is kept that nobody comes for.
+/// with the time that is left, so that few places are kept that stay empty.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Reserve {
     /// What they sent before each of the last blocks, and in how many seconds.

@@ -180,7 +180,7 @@ impl AccessLog {
         }
     }
 
-    /// Waits until what was told is written down.
+    /// Waits until all records so far are written.
     ///
     /// # Cancel safety
     /// Dropping the future loses nothing.

@@ -33,7 +33,7 @@ use tokio::net::{UnixListener, UnixStream};
 use tokio::time::timeout;
 use tracing::{info, warn};
 
-/// A process that served until now, and waits to be told that this one does.
+/// The process that served until now, and waits for the message that this one serves.
 #[derive(Debug)]
 pub struct Predecessor(UnixStream);
 

@@ -51,7 +51,7 @@ const MOST_KEYS: usize = 1_000;
 const HEADER: &str = "x-api-key";
 /// Keys of some 200 bytes each, and comments.
 const MOST_FILE_BYTES: u64 = 1 << 20;
-/// The first byte of the addresses that stand for keys: of 0400::/6, which is assigned to nobody
+/// The first byte of the addresses that stand for keys: of 0400::/6, which is unassigned
 /// (IANA, Internet Protocol Version 6 Address Space).
 const PREFIX: u8 = 0x04;
 /// Bits of such an address that tell keys apart, the first byte included: what is bounded for an IPv6 /48 is bounded
@@ -153,7 +153,7 @@ impl KnownKeys {
     /// The client whose secret a request carries, in a header or else in its target; none if it carries no secret.
     ///
     /// # Errors
-    /// Nobody has this secret.
+    /// No key has this secret.
     pub(crate) fn client(
         &self,
         header: Option<&[u8]>,

@@ -66,7 +66,7 @@ pub enum ServeError {
 /// served by a thread of their own, so that reading a block never delays a client.
 ///
 /// # Errors
-/// Nothing was served, or a part of the program ended before it was told to: the reason.
+/// Nothing was served, or a part of the program ended before the shutdown began: the reason.
 ///
 /// # Cancel safety
 /// Dropping the future ends everything at once; queued writes are lost.
@@ -305,7 +305,7 @@ async fn until_told(tasks: &mut Tasks, shutdown: &CancellationToken) -> Result<(
     }
 }
 
-/// Waits for the tasks in the background, which were told to end.
+/// Waits for the tasks in the background, which have the order to end.
 async fn end_in_time(mut tasks: Tasks) {
     let ended = async { while tasks.join_next().await.is_some() {} };
     if timeout(GOODBYE, ended).await.is_err() {
@@ -318,7 +318,7 @@ const CLIENTS: &str = "the clients' listener";
 const GRPC: &str = "the listener of gRPC";
 const REST: &str = "the listener of REST";
 
-/// Each node with its version, as far as it has told one.
+/// Each node with its version, if it has reported one.
 fn described(nodes: &Nodes) -> String {
     let node = |node: NodeState| match node.version.as_str() {
         "" => format!("{} (no answer yet)", node.endpoint),
@@ -421,7 +421,7 @@ mod tests {
                 text.starts_with(name) && text.contains("a fault of the program"),
                 "{text}"
             );
-            // What ends because it was told to is no fault.
+            // A task that ended by order is no fault.
             tasks.spawn(name, async {});
             shutdown.cancel();
             assert!(until_told(&mut tasks, &shutdown).await.is_ok());

@@ -75,8 +75,8 @@ pub fn load(config: &Config, now: UnixTime) -> Result<Option<Arc<ServerConfig>>,
     };
     let mut config = builder.with_cert_resolver(Arc::new(names));
     config.alpn_protocols = [&b"h2"[..], b"http/1.1"].map(<[u8]>::to_vec).into();
-    // A client keeps what resumes its session. Keys are new with each load, so that nobody resumes what it was let in
-    // with under other settings.
+    // A client keeps the ticket that resumes its session. Keys are new with each load, so that no client resumes a session
+    // that other settings admitted.
     config.session_storage = Arc::new(NoServerSessionStorage {});
     config.ticketer = ring::Ticketer::new().map_err(of_library)?;
     Ok(Some(Arc::new(config)))

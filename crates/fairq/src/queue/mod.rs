@@ -247,8 +247,8 @@ impl<T> FairQueue<T> {
         (flow.without_turn(), quantum)
     }
 
-    /// Whether there is a flow for another client. If none is free, who rests and owes nothing is forgotten; while nobody
-    /// waits, debts keep nothing from anybody, and laps pass until somebody owes nothing.
+    /// Whether there is a flow for another client. If none is free, clients without waiting writes and debts are dropped.
+    /// While the queue is empty, debts delay no client, and laps pass until a client has no debt.
     fn has_place(&mut self, client: &ClientKey) -> bool {
         while self.clients.is_full() || self.clients.is_full_site(client) {
             if self.is_empty() {

@@ -86,7 +86,7 @@ impl Budget {
         self.hold(client, Kind::Connection, UNSHARED)
     }
 
-    /// Room to tell one client that it was not let in; none if that many are being told.
+    /// Room to send a refusal to one client; `None` if [`REFUSED_AT_ONCE`] are being sent.
     pub(crate) fn refuse(&self) -> Option<Held> {
         let mut state = self.0.state.lock();
         (state.refusing < REFUSED_AT_ONCE).then(|| {

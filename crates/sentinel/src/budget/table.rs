@@ -324,7 +324,7 @@ impl Budget {
     /// Nothing is taken yet. `seed` has to be secret.
     ///
     /// # Panics
-    /// With more clients than can be told apart: the configuration refuses such a number.
+    /// With more clients than the table can number: the configuration refuses that.
     pub fn new(config: &Config, seed: [u64; 2]) -> Self {
         let table = TableLimits {
             clients: config.fixed.clients_max,

@@ -256,7 +256,7 @@ mod tests {
         assert!(begin_piece(&mut second, Piece::of(0)) && begin(&mut second));
         second.used();
         second.finish();
-        // Nobody waits any more.
+        // No task waits any more.
         assert!(!budget.renew_turns());
     }
 

@@ -136,7 +136,7 @@ impl StreamIo {
     }
 }
 
-/// The head of a request as HTTP/1.1 has it: its authority is the host, and nobody waits to be asked for the body.
+/// The head of a request as HTTP/1.1 has it: its authority is the host, and `Expect` is left out.
 fn head_text(head: &Parts, is_chunked: bool) -> Vec<u8> {
     let authority = head.uri.authority().map(|authority| authority.as_str());
     let target = match head.uri.path_and_query() {

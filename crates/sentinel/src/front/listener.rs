@@ -41,7 +41,7 @@ pub(super) fn prepare(listener: &TcpListener) {
     }
 }
 
-/// Serves until told to stop, then until the last connection has ended or the budget is used up.
+/// Serves until the shutdown begins, then until the last connection has ended or the budget is used up.
 /// Returns how many connections were cut off.
 pub(super) async fn serve<B, A>(front: Arc<Shared<B>>, listener: A) -> usize
 where
@@ -62,7 +62,7 @@ where
     }
 }
 
-/// Takes connections until told to stop, then waits until the last one has ended or the budget is used up.
+/// Takes connections until the shutdown begins, then waits until the last one has ended or the budget is used up.
 /// Returns how many connections were cut off.
 pub(super) async fn accept<B: Backend, A: Accept>(
     front: &Shared<B>,

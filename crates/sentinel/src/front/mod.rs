@@ -1,5 +1,5 @@
 //! The clients' side: connections are let in, their requests read within bounds and deadlines,
-//! told apart, handed to the lane they belong to, and answered as the node would.
+//! classified, handed to the lane they belong to, and answered as the node would.
 //!
 //! One task serves one connection. An answer of the write lane is put into the connection's outbox
 //! and written by that task, so nothing is spawned and no channel is crossed for a request.
@@ -67,7 +67,7 @@ impl Front {
     /// A front without connections.
     ///
     /// # Errors
-    /// `[trust]` lists more networks than can be told apart.
+    /// `[trust]` lists more networks than the table can distinguish.
     pub fn new(lanes: Lanes, shared_context: SharedContext) -> Result<Self, fairq::Error> {
         let shared = Shared::new(lanes, shared_context)?;
         Ok(Self(Arc::new(shared)))
@@ -90,7 +90,7 @@ impl Front {
     }
 }
 
-/// A call that is served. Dropped before it ends otherwise, it is one that nobody waits for any more.
+/// A call that is served. If it is dropped before it ended, its client has gone away.
 struct OpenCall<'a, B> {
     front: &'a Shared<B>,
     /// None once it has ended.

@@ -1,4 +1,4 @@
-//! What the front and the write lane exchange; and the writes whose clients were told that they were taken, before the
+//! What the front and the write lane exchange; and the acknowledged writes, which were answered before the
 //! node or a block had them: how each of them ends, counted and logged.
 
 use std::collections::VecDeque;
@@ -107,7 +107,7 @@ impl Outbox {
     }
 }
 
-/// An outbox for one write, whose answer is awaited: dropped, nobody wants it any more.
+/// An outbox for one write whose answer is awaited. When it is dropped, the client has gone away.
 pub(crate) struct Awaited(pub(crate) Arc<Outbox>);
 
 impl Awaited {

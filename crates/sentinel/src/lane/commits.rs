@@ -97,7 +97,7 @@ impl Commits {
         }
     }
 
-    /// Gives a commit that is about to be sent its place to wait. What the node had accepted before waits for nobody.
+    /// Gives a commit that is about to be sent its place to wait. A write that the node had accepted before has none.
     ///
     /// # Errors
     /// There is no place, or the client may have no more.

@@ -106,8 +106,8 @@ impl Record {
         MethodClass::of_broadcast(self.method)
     }
 
-    /// Whether its time is over. A client that was told that its write was taken waits for nothing: such a write ends only
-    /// at the node. A turn that nobody awaits keeps no program from ending.
+    /// Whether its deadline has passed. An acknowledged write has no deadline: it ends only
+    /// at the node. A turn whose client has gone away does not keep the program from ending.
     pub(super) fn is_over(&self, now: Nanos) -> bool {
         let is_left = matches!(&self.recipient, Recipient::Shadow(shadow, _) if shadow.is_ending());
         is_left || self.deadline <= now && !self.is_acknowledged()
@@ -154,7 +154,7 @@ impl Record {
         self.notes.hash.get().copied()
     }
 
-    /// Its client was told that its check passed: from now on it is only kept, so that it can be offered again.
+    /// Its client has the answer that its check passed: from now on it is only kept, so that it can be offered again.
     pub(super) fn keep(&mut self) {
         self.reservation.shrink_to(self.tx.len());
         self.method = BroadcastMethod::Sync;

@@ -165,7 +165,7 @@ impl Lane {
         }
     }
 
-    /// Decides about a call that goes to the node at once: it waits here for a turn that nobody awaits. If it would
+    /// Decides about a call that goes to the node at once: a turn waits here in its place, without a client. If it would
     /// have been refused, now or later, that is counted.
     pub(crate) fn judge(&self, client: ClientKey, call: Bytes, reservation: Reservation) {
         let recipient = Recipient::Shadow(self.shadow.clone(), client);

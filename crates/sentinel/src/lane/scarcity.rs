@@ -124,7 +124,7 @@ impl Scarcity {
 impl Shortage {
     /// What a write costs, 1 or more, in the units of [`QUANTUM`], of which a transaction has so many while
     /// transactions are scarce. `bytes` are its own, in units of [`BYTES_PER_UNIT`]. `gas` is the limit that it names,
-    /// which nobody has verified: more than a block has is no more than all of it, and none is not said.
+    /// which is unverified: more than a block has counts as all of it, and none as unknown.
     pub(super) fn price(self, bytes: u32, gas: impl FnOnce() -> Option<u64>) -> u32 {
         let price = match self.unit {
             Unit::Transactions => QUANTUM,
@@ -232,7 +232,7 @@ mod tests {
         // transactions as there were large ones in a block: 1,000 small ones a second waited for the next one, 0.8 s.
         scarcity.block(&content(5, 3_750_000), LIMITS);
         assert_eq!(scarcity.shortage().unit, Unit::Bytes);
-        // Blocks that nobody fills say nothing, and one that has room not enough.
+        // Blocks that are not filled show nothing, and one that has room is not enough.
         scarcity.block(&content(0, 0), LIMITS);
         scarcity.block(&content(2, 1_500), LIMITS);
         assert_eq!(scarcity.shortage().unit, Unit::Bytes);

@@ -17,7 +17,7 @@ use super::scarcity::Shortage;
 pub struct Status {
     /// The node that takes the writes, by its place in the list.
     pub node: Option<usize>,
-    /// Whether it takes writes and answers: whoever is told that a write was taken may count on it.
+    /// Whether it takes writes and answers: an acknowledged write will be sent.
     pub answering: bool,
     /// Whether the write connections are up.
     pub connected: bool,

@@ -6,7 +6,7 @@ use rpc::BroadcastMethod;
 use super::job::{Job, Notes, Recipient, Record};
 use crate::budget::Ledger;
 
-/// A sync of this transaction over a connection of 127.0.0.1 that nobody waits for, with a deadline of a minute.
+/// A sync of this transaction over a connection of 127.0.0.1, whose answer is not read, with a deadline of a minute.
 pub(super) fn write(tx: Vec<u8>) -> Job {
     Job::from(Record {
         client: fairq::KeyScheme::default().key([127, 0, 0, 1].into()),

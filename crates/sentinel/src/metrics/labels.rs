@@ -157,7 +157,7 @@ base::named! {
 }
 
 base::named! {
-    /// How a write ended that its client had been told was taken.
+    /// How an acknowledged write ended.
     pub enum AckEnd {
         /// The node accepted it.
         Accepted => "accepted",
@@ -175,8 +175,8 @@ base::named! {
 }
 
 impl AckEnd {
-    /// Whether the client was told that its write was taken and nothing was wrong with it: the operator is alarmed.
-    /// What the node refuses on its merits, or takes and does not commit, any client can send.
+    /// Whether sentinel lost an acknowledged write that had no fault: the operator is alarmed.
+    /// Any client can send what the node refuses on its merits, or accepts and does not commit.
     pub const fn is_broken_promise(self) -> bool {
         matches!(self, Self::Displaced | Self::Lost)
     }

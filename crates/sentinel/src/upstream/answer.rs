@@ -214,7 +214,7 @@ impl Body for AnswerBody {
 }
 
 impl Source {
-    /// An answer that has so many bytes, if its client was told a number.
+    /// An answer of this many bytes, if its head gave the client a number.
     pub(super) const fn http(body: NodeBody, announced: Option<u64>) -> Self {
         Self::Http(body, Announced(announced))
     }
@@ -270,7 +270,7 @@ fn end_of(silence: Duration, deadline: Option<Deadline>) -> Instant {
     deadline.map_or(end, |deadline| end.min(deadline.at()))
 }
 
-/// Bytes that are still to come of those that the client was told of, if it was told a number. The next answer
+/// Bytes of the answer that are still to come, if its head gave the client a number. The next answer
 /// on its connection begins behind them.
 #[derive(Debug)]
 pub(super) struct Announced(Option<u64>);

@@ -1,7 +1,7 @@
 //! Which node a read goes to.
 //!
 //! A client that writes or subscribes reads from the node that takes the writes, so that it finds what it wrote and
-//! what it was told. All others are spread: each has an order of the nodes of its own (rendezvous hashing, Thaler and
+//! the blocks it has seen. All others are spread: each has an order of the nodes of its own (rendezvous hashing, Thaler and
 //! Ravishankar, 1998) and stays with the first one that can serve it, so that what it reads does not go back and forth.
 
 use std::future::Future;
@@ -114,7 +114,7 @@ impl Nodes {
         ranks.min().map(|(_, node)| node)
     }
 
-    /// The height of a node that is gone: clients that were told of its blocks have seen it.
+    /// The height of a node that is gone: clients that got events of its blocks have seen it.
     fn lost_height(&self, now: Nanos) -> u64 {
         let lost = (0..self.count()).filter_map(|node| {
             let state = self.node(node).state();
@@ -353,7 +353,7 @@ mod tests {
         assert!(found(49).any(|wanted| nodes.reading_at(&wanted, NOW) == Some(1)));
         assert!(found(50).all(|wanted| matches!(nodes.reading_at(&wanted, NOW), Some(0 | 2))));
         assert!(found(51).all(|wanted| nodes.reading_at(&wanted, NOW).is_none()));
-        // One that stays was told of the blocks of its node.
+        // A client that stays has got events of its node's blocks.
         nodes.node(0).state().up = false;
         nodes.node(2).state().up = false;
         assert_eq!(nodes.reading_at(&Wanted::of(1), NOW), None);
@@ -402,7 +402,7 @@ mod tests {
             nodes.reading_at(&wanted, NOW)
         };
         assert_eq!([45, 35, 29, 55].map(found), [0, 1, 2, 2].map(Some));
-        // Nobody has it: the node of the client says so.
+        // No node has it: the client's own node reports that.
         assert_eq!(found(61), Some(0));
     }
 

@@ -123,8 +123,8 @@ impl Health {
 /// How long a node is left alone whose blocks cannot be read, while there is another one.
 const UNUSABLE_FOR: Nanos = Nanos::from_secs(60);
 /// A node that has owed an answer for so long is asked for nothing but its health: reads are refused at once, and
-/// a proxy all of whose nodes are so is not ready. Blocks were seen that took 12 s; whoever reads then is told to
-/// come again.
+/// a proxy all of whose nodes are so is not ready. Blocks were seen that took 12 s; clients that read meanwhile are
+/// asked to come again.
 pub(crate) const ABSENT: Nanos = Nanos::from_secs(10);
 
 /// What the reads of one node show.
@@ -352,7 +352,7 @@ mod tests {
             .saturating_sub(Nanos::from_nanos(1));
         assert!(!breaker.sent(early) && !breaker.is_resting(early));
         assert!(breaker.sent(at(2)) && breaker.is_resting(at(2)));
-        // Nobody reads: nothing is known.
+        // No client reads: nothing is known.
         assert!(!asked(100).is_resting(at(60)));
     }
 

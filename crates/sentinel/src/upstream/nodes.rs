@@ -239,7 +239,7 @@ impl Nodes {
         &self.0.pool_options
     }
 
-    /// The version of a node, once it has told one.
+    /// The version of a node, once it has reported one.
     pub fn version(&self, node: NodeIndex) -> Option<Version> {
         Version::parse(&self.node(node).state().version)
     }

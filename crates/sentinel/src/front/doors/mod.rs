@@ -245,7 +245,7 @@ impl Caller {
         known.client(header, target.as_bytes())
     }
 
-    /// Serves a request until its client's deadline, if it has one. A node that ended a call for it was told a later one.
+    /// Serves a request until its client's deadline, if it has one. A failure after the deadline is reported as its end.
     async fn in_time(
         &self,
         identity: Identity,

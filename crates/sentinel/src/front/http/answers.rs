@@ -188,7 +188,7 @@ impl<B: Backend, IO: Stream> Exchange<B, IO> {
 
     /// Passes an answer on. What the node has is taken as the client takes it and as far as the account
     /// allows, so that the answer of a slow client is soon complete here, and gives its place in the lane
-    /// back. What its account has no room for keeps its place only while nobody else needs one.
+    /// back. Bytes that its account has no room for keep their place only while no other request needs one.
     pub(super) async fn stream(
         &mut self,
         call: &CallInfo,
@@ -199,7 +199,7 @@ impl<B: Backend, IO: Stream> Exchange<B, IO> {
         asked.keep_alive &= length != BodyLength::UntilClose;
         let has_body =
             asked.with_body && !matches!(length, BodyLength::Nothing | BodyLength::Known(0));
-        // As long as nothing of the answer went out, the client can still be told what went wrong.
+        // Until the first byte of the answer is sent, the client can still get an error instead.
         let mut first = None;
         if has_body {
             first = match answer.body.next().await.transpose() {
@@ -241,7 +241,7 @@ impl<B: Backend, IO: Stream> Exchange<B, IO> {
                     if since.elapsed() >= HELD_BACK && body.is_wanted() {
                         return Poll::Ready(Ok(false));
                     }
-                    // The account's refusals wake nobody.
+                    // A refusal by the account wakes no task, so this one looks again.
                     let again = Instant::now() + HELD_BACK;
                     let _ = socket.poll_late(again, context);
                     return Poll::Pending;
@@ -279,7 +279,7 @@ fn push(out: &mut Vec<u8>, piece: &[u8], is_chunked: bool) {
     }
 }
 
-/// How the length of an answer's body is told to this client.
+/// How the answer's head gives the length of the body to this client.
 fn body_length<T>(answer: &ReadAnswer<T>, asked: Asked) -> BodyLength {
     match (answer.status, answer.length) {
         (100..200 | 204 | 304, _) => BodyLength::Nothing,

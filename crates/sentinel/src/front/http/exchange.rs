@@ -37,7 +37,7 @@ pub(super) struct Exchange<B: Backend, IO> {
     peer: Peer,
     /// Whose request is served, or was last.
     client: ClientKey,
-    /// What the socket of a trusted proxy is while it serves nobody's request, and any other once it has served one with
+    /// The account of a trusted proxy's socket between requests, and of any other socket once it has served a request with
     /// a key.
     proxy: Option<Box<Proxy>>,
     /// The work that the request makes, unless it is admitted to a lane, whose limits bound it then.
@@ -172,7 +172,7 @@ impl<B: Backend, IO: Stream> Exchange<B, IO> {
             .ok_or_else(Refusal::buffers_full)
     }
 
-    /// The request has ended: the connection of a trusted proxy is nobody's again.
+    /// The request has ended: the connection of a trusted proxy belongs to no client again.
     fn end(&mut self) {
         self.seen = None;
         self.allowed_origin = None;

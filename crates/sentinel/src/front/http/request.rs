@@ -27,7 +27,7 @@ pub(super) struct Request {
 /// Why there is no request.
 #[derive(Debug)]
 pub(super) enum NoRequest {
-    /// The connection is over: closed, idle for too long, or told to end while idle.
+    /// The connection is over: closed, idle for too long, or ended by sentinel while idle.
     End,
     /// What came is no request, or not one that is taken.
     Malformed(HttpError),

@@ -160,7 +160,7 @@ impl WriteQueue {
     }
 
     /// Wakes sessions of a client once its queue is down to half: one for each write that leaves then, and for an empty
-    /// queue those for which nobody was woken before. So a full queue that becomes empty wakes as many as it has places.
+    /// queue those that no write has woken before. So a full queue that becomes empty wakes as many as it has places.
     pub(super) fn offer_room(&self, client: ClientKey) {
         if let Some(room) = self.rooms.get(&client) {
             let most = self.queue.limits().per_client;

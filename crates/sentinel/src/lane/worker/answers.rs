@@ -214,7 +214,7 @@ impl Worker {
         let is_final = matches!(error, AloneError::Status(_));
         let goes_on = |job: &Job| job.is_acknowledged() && job.notes.breaks < MOST_BREAKS;
         if !is_final && self.writes.job(write).is_some_and(goes_on) {
-            // Nobody waits for it, and it was promised: it is offered again as after any other break.
+            // No client waits for it, but it was acknowledged: it is offered again as after any other break.
             self.writes.apply(write, Event::Broke, now);
             return;
         }

@@ -38,7 +38,7 @@ pub struct Worker {
     config: Arc<Config>,
     metrics: Arc<Metrics>,
     nodes: Nodes,
-    /// What happens at the nodes; none once nothing more will be told.
+    /// Events at the nodes; `None` once the channel is closed.
     events: Option<mpsc::Receiver<NodeEvent>>,
     /// The node that takes the writes.
     active: Option<usize>,
@@ -312,7 +312,7 @@ impl Worker {
     }
 }
 
-/// What happens next at a node; never ends once nothing more will be told.
+/// The next event at a node; never ends once the channel is closed.
 async fn next(events: &mut Option<mpsc::Receiver<NodeEvent>>) -> NodeEvent {
     if let Some(open) = events {
         if let Some(event) = open.recv().await {

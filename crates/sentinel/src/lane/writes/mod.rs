@@ -274,7 +274,7 @@ impl Writes {
         all.len()
     }
 
-    /// The check of one under way has passed, and its client was told: it is kept until a block shows it, if there is
+    /// The check of one under way has passed and was answered: it is kept until a block shows it, if there is
     /// room.
     pub(super) fn accept(&mut self, id: WriteId, now: Nanos) {
         self.apply(id, Event::Passed, now);

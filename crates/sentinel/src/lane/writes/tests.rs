@@ -60,7 +60,7 @@ fn send_ready(writes: &mut Writes, now: Nanos) -> Vec<u8> {
     names
 }
 
-/// The check of one under way passes, and its client is told.
+/// The check of one under way passes, and its client gets the answer.
 fn accept(writes: &mut Writes, number: WriteId, now: Nanos) {
     writes.job_mut(number).unwrap().close();
     writes.accept(number, now);

@@ -296,7 +296,7 @@ mod tests {
     fn case_99_what_many_later_ones_overtook_was_dropped() {
         let mut uncommitted = Uncommitted::default();
         let [lost, same_era] = [200, 201].map(|name| add(&mut uncommitted, name));
-        // One that was sent after the same block overtakes nobody.
+        // One that was sent after the same block does not count as later.
         assert!(uncommitted.block(&[same_era]).overtaken.is_empty());
         for block in 1..=OVERTAKEN {
             let later = add(&mut uncommitted, block as u8);

@@ -266,7 +266,7 @@ impl Reader {
         Poll::Pending
     }
 
-    /// Whether the node has taken the query, as far as the client was told.
+    /// Whether the node has taken the query, according to its answers.
     pub(in crate::upstream) const fn is_confirmed(&self) -> bool {
         self.is_confirmed
     }
@@ -405,8 +405,8 @@ mod tests {
         assert_eq!(take_all(&mut bench.readers[0]), Some(1));
     }
 
-    /// What waits is charged to whom it waits for: the reader whose client holds too much ends, and nobody
-    /// else, however many read with it.
+    /// Waiting events are charged to each reader's client: the reader whose client holds too much ends, and no
+    /// other, however many read with it.
     #[test]
     fn ws_95_events_are_in_the_account_of_the_reader_that_is_behind() {
         let mut bench = Bench::new(20, usize::MAX);

@@ -37,7 +37,7 @@ pub(super) struct Link {
     subscriptions: Vec<Subscription>,
     /// Requests to unsubscribe that the node has not answered.
     leaving: Vec<Leaving>,
-    /// Queries that the node takes over this connection, as far as it has told.
+    /// Queries that the node takes over this connection, according to its refusals.
     most: usize,
     /// Requests to subscribe over this connection.
     asked: usize,
@@ -156,7 +156,7 @@ impl Link {
         }
     }
 
-    /// Hands a request to the connection. There is room, unless the connection has ended, which is told.
+    /// Passes a request to the connection. There is room, unless the connection has ended, which is an event of its own.
     fn write(&self, id: u64, method: &str, query: &str) {
         let template = r#"{"jsonrpc":"2.0","id":?,"method":"?","params":{"query":?}}"#;
         if let Some(requests) = &self.requests {

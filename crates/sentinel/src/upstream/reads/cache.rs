@@ -184,7 +184,7 @@ impl Cache {
         kept.filter(|kept| kept.is_fresh(Instant::now()))
     }
 
-    /// Waits until nobody asks this, or somebody has who began later.
+    /// Waits until no request with this key is under way, or one has been answered that was sent after this call came.
     async fn join(&self, key: Box<[u8]>, key_room: Reservation) -> Found {
         let mut came_at = None;
         loop {
@@ -277,7 +277,7 @@ impl Asking {
 impl Drop for Asking {
     fn drop(&mut self) {
         self.cache.0.asked.lock().remove(&self.key);
-        // Whoever hears of it finds that nobody asks.
+        // Removed first, so that a task that this wakes finds no request under way.
         if let Some(end) = self.end.take() {
             self.tell.send_replace(Some(end));
         }
@@ -302,7 +302,7 @@ const CACHE_SHARE: usize = 8;
 const ANSWER_SHARE: usize = 2;
 /// A usual answer: a small block.
 const USUAL_ANSWER: usize = 4 << 10;
-/// How long a client waits for answers to others before it asks alone, so that nobody who asks keeps others from asking. In
+/// How long a client waits for answers to others before it asks alone, so that no client keeps others from asking. In
 /// that time a node sends the longest answer that is kept by default, at 30 Mbit/s.
 const LONGEST_WAIT: Duration = Duration::from_secs(5);
 /// A header's place in a map, beside its text.

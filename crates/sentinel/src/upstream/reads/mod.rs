@@ -116,7 +116,7 @@ impl Reads {
         self.admission.check_method(method)
     }
 
-    /// Whether a node serves every route under `/v1` too; true until it has told its version.
+    /// Whether a node serves every route under `/v1` too; true until it has reported its version.
     pub fn has_v1_routes(&self, node: NodeIndex) -> bool {
         let version = self.admission.nodes.version(node);
         version.is_none_or(Version::has_v1_routes)

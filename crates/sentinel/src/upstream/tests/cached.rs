@@ -202,7 +202,7 @@ async fn questions_that_a_node_may_answer_differently_are_different() {
         block_call("1", 7),
         with("origin", "https://a.example"),
         with("authorization", "Basic YTph"),
-        // Known by no one id.
+        // A request with two ids, of which a client could expect either.
         call(r#"{"jsonrpc":"2.0","id":1,"method":"block","params":{"height":"8"},"ID":1}"#),
         call(r#"{"jsonrpc":"2.0","id":1,"method":"block","params":{"height":"8"},"ID":1}"#),
         // Too long to be known by.

@@ -116,7 +116,7 @@ async fn kept(rig: &Rig, http: &Http, target: &str) -> (bool, bool) {
     (first.0, second.0)
 }
 
-/// A subscriber is told that the node stopped, and subscribes again.
+/// A subscriber gets the error that the node stopped, and subscribes again.
 #[tokio::test]
 #[ignore = "needs cometbft"]
 async fn ws_97_subscriptions_end_with_the_node_and_are_made_again() {

@@ -163,7 +163,7 @@ async fn case_23_a_node_that_is_not_there_or_breaks_off_is_a_refusal() {
         }
     });
     let urls = [nobody, garbage.http_url(), half.http_url(), slow.http_url()];
-    // Nobody is up, so every read goes where it is sent.
+    // No node is up, so every read goes where it is sent.
     let rig = Rig::to(&urls);
     refuses(&rig, 0).await;
     refuses(&rig, 1).await;
@@ -356,7 +356,7 @@ async fn case_90_a_thousand_answers_without_a_body_come_over_one_connection() {
     rig.stop().await;
 }
 
-/// At 2b52556 the client was told the length of `Content-Length` and got the bytes of the chunks: those beyond
+/// At 2b52556 the client got the length of `Content-Length` and the bytes of the chunks: those beyond
 /// it were the next answer on its connection, which a load balancer shares.
 #[tokio::test]
 async fn case_90_the_length_that_a_client_is_told_is_the_one_of_the_framing() {
@@ -374,7 +374,7 @@ async fn case_90_the_length_that_a_client_is_told_is_the_one_of_the_framing() {
     }
     let refused = rig.reads.forward(client(2), 0, get("/two")).await;
     assert_eq!(refused.unwrap_err().reason, Reason::Upstream);
-    // The bytes behind the head are nobody's answer.
+    // The bytes behind the head belong to no answer.
     let lying = ask(Method::HEAD, "/lying");
     rig.reads.forward(client(2), 0, lying).await.unwrap();
     let answer = rig
@@ -396,7 +396,7 @@ async fn case_91_reads_are_refused_at_once_while_no_node_answers() {
         clock: Clock::started(Duration::from_secs(60)),
         ..SharedContext::new(settings.clone(), CancellationToken::new())
     };
-    // Nobody watches the nodes: what is known of them is what stands here.
+    // No task watches the nodes: their state is what this test sets.
     let (nodes, _events, _worker) = Nodes::start(shared_context).unwrap();
     let reads = Reads::new(&settings, &nodes);
     let know = |node: usize, owed: Option<Duration>| {
