@@ -253,7 +253,7 @@ mod tests {
         }
     }
 
-    /// Without a secret anybody can grind keys that share the words of the first positions. With one,
+    /// Without a secret an attacker can search for keys that share the words of the first positions. With one,
     /// the same keys meet in hardly any instance.
     #[test]
     fn keys_crafted_against_the_compat_form_do_not_collide_in_a_secret_instance() {

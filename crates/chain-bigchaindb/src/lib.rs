@@ -170,7 +170,7 @@ impl Protocol for Bigchaindb {
     /// The status says it: 202 with the transaction when it was taken, 400 when the server refuses it, each with a JSON
     /// object. 500 means three things, which its message tells apart: Tendermint refused it, it is in no block yet, or
     /// the server lost Tendermint while it asked (`_process_post_response` in `bigchaindb/tendermint/lib.py` of 2.2.2).
-    /// Of the latter two a block may have the transaction. Anything else comes from somebody else.
+    /// After the latter two a block may contain the transaction. Anything else comes from another server.
     fn read(&self, message: &Message<'_>, replies: &mut impl FnMut(ReplyTo, Reply)) {
         let is_object = message.body.trim_ascii_start().starts_with(b"{");
         let reply = match message.status {

@@ -125,7 +125,7 @@ impl Protocol for Queries {
         let reply = match told.code() {
             Some(code) => Reply::RpcError { code },
             None if is_fine => Reply::Accepted,
-            // Somebody between may have answered, and then nobody was asked.
+            // A proxy between may have answered without asking the node.
             None if message.status >= 500 => Reply::Failed(Failure::HttpStatus),
             None => Reply::rejected(u32::from(message.status)),
         };

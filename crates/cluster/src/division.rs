@@ -1,4 +1,4 @@
-//! Who may send how much.
+//! The rate that each member of a cluster may send at.
 
 use crate::report::Report;
 
@@ -114,7 +114,7 @@ struct Level {
 
 impl Level {
     /// The level at which those that ask for less than their weight's part get it, and the others divide the rest by their
-    /// weights (max-min fairness: Bertsekas and Gallager, *Data Networks*, 6.5.2). It rises as long as it finds more who
+    /// weights (max-min fairness: Bertsekas and Gallager, *Data Networks*, 6.5.2). It rises as long as more are found that
     /// ask for less, each time over all of them, which is a few times.
     fn of(there: f64, demands: &[Demanded]) -> Self {
         let weights: f64 = demands.iter().map(|it| it.weight).sum();

@@ -51,7 +51,7 @@ pub enum Unread {
          let all run one version"
     )]
     OtherVersion {
-        /// Of whom.
+        /// The client's hash.
         member: u64,
     },
 }

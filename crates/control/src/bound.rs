@@ -10,7 +10,7 @@ use crate::load::Unit;
 
 /// The bound that holds at a moment, with its numbers. The pacer names its own; those of one client
 /// ([`Share`](Self::Share)) and of the node ([`Held`](Self::Held), [`Break`](Self::Break),
-/// [`NodeSilent`](Self::NodeSilent), [`NodeDown`](Self::NodeDown)) are named by who knows them.
+/// [`NodeSilent`](Self::NodeSilent), [`NodeDown`](Self::NodeDown)) are named by the queue and the lane.
 #[derive(Clone, Copy, Debug, Default, PartialEq, IntoStaticStr, VariantNames)]
 #[strum(serialize_all = "snake_case")]
 pub enum Bound {

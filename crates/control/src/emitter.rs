@@ -42,7 +42,7 @@ impl Emitter {
         taken as usize
     }
 
-    /// So many left of clients that ask for little, whom the ceiling alone bounds.
+    /// So many writes left of clients that ask for little, which the ceiling alone bounds.
     pub(crate) fn took_light(&mut self, now: Nanos, count: usize) {
         let count = u32::try_from(count).unwrap_or(u32::MAX);
         self.ceiling.take_up_to(now, count);

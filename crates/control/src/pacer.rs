@@ -125,7 +125,7 @@ impl Pacer {
         if beyond > 0 {
             self.in_flight.lend();
         }
-        // What left beyond the grant says nothing of how long those wait who have no place kept.
+        // What left beyond the grant shows nothing of how long the clients wait that have no place kept.
         self.reserve.sent(load);
     }
 

@@ -14,7 +14,7 @@ use crate::{
 /// state and what was seen between two blocks to the next state.
 ///
 /// **Size**: own transactions in the last block and all transactions in it, in the unit that the
-/// chain is short of: two blocks' worth for who is alone, so that a whole block waits while one is being
+/// chain is short of: two blocks' worth for a proxy that is alone, so that a whole block waits while one is being
 /// made; less for one of several proxies, which so come to equal shares. Blocks less than a second apart
 /// count together; the largest of the last few such sums counts. The window grows with it; it shrinks
 /// to it only if writes waited all the time, because a block is small also when little was asked for.
@@ -268,7 +268,7 @@ impl Window {
 
 /// One client that always has writes waiting takes each place that a block frees. So a part of the room is kept for the
 /// others: as much as those that ask for little are expected to send until the next block, and what chance adds to
-/// that; more of the window, for those who come for the first time, and while a block is late (`Pacer::kept`). It shrinks
+/// that; more of the window, for clients that come for the first time, and while a block is late (`Pacer::kept`). It shrinks
 /// with the time that is left, so that few places are kept that stay empty.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Reserve {

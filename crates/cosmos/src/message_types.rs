@@ -12,7 +12,7 @@ use crate::Error;
 /// The types whose fields have names here.
 #[derive(Debug, Clone)]
 pub struct MessageTypes {
-    /// Those that somebody gave, first.
+    /// The types that the settings name, first.
     pools: Vec<DescriptorPool>,
 }
 

@@ -7,7 +7,7 @@ use crate::proto::{Fields, Value};
 use crate::{Address, PublicKey};
 
 /// What a transaction says of its place among those of its first signer, and of its gas. Nothing of it is
-/// verified: who makes a transaction can write any signer into it.
+/// verified: a transaction can name any signer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Outline {
     /// Its place in the order of its account; none for one without a sequence (`unordered`), and where the

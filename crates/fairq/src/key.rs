@@ -1,4 +1,4 @@
-//! Who is one client: an address, or the prefix that one customer is given; and the keyed hash of every table whose
+//! What counts as one client: an address, or the prefix that one customer is given; and the keyed hash of every table whose
 //! keys come from clients.
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};

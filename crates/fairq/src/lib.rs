@@ -1,4 +1,4 @@
-//! Who gets what share of a scarce write capacity: client keys, a fair queue between clients, exact
+//! Divides a scarce write capacity among clients: client keys, a fair queue between clients, exact
 //! rate limits, and a table of clients that cannot grow.
 //!
 //! What it is not: it opens no socket, reads no clock, draws no random number and starts no thread.
@@ -6,7 +6,7 @@
 //! the same run. It does not know what the queued values are.
 //!
 //! Read first: [`FairQueue`] (whose turn it is), [`Gcra`] (when the next one may leave) and
-//! [`ClientKey`] (who is one client).
+//! [`ClientKey`] (what counts as one client).
 //!
 //! ```
 //! use fairq::{FairQueue, Gcra, Item, KeyScheme, QueueLimits, Weight};

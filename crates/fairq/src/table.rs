@@ -24,7 +24,7 @@ base::settings! {
         /// Clients with a state of their own, 1 to 16,777,216: as many as are seen within the time that
         /// a bucket takes to fill.
         pub clients: usize = 100_000,
-        /// States that the clients share for whom there is none, 1 to 65,536.
+        /// Shared states, for clients without a state of their own, 1 to 65,536.
         pub shared: usize = 1_024,
     }
 }

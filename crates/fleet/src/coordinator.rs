@@ -285,7 +285,7 @@ impl Coordinator {
     /// Whether all are there.
     ///
     /// # Errors
-    /// When there are too few: who is there and why not.
+    /// When there are too few: which are there, and why the others are not.
     pub fn called(&mut self, now: Now) -> Option<Result<(), FleetError>> {
         let call = self.call.as_ref().filter(|_| self.is_reached())?;
         let called = if self.members.len() == call.wanted {
@@ -299,7 +299,7 @@ impl Coordinator {
         Some(called)
     }
 
-    /// Asks who is there.
+    /// Asks which workers are there.
     fn roll(&mut self) {
         self.outgoing.push(Outgoing {
             reply: Some(of_run(&self.run, "present")),

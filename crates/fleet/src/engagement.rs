@@ -1,4 +1,4 @@
-//! For whom a worker works and how that stands, without a bus, a clock and a program.
+//! Which coordinator a worker works for, and the state of that work, without a bus, a clock and a program.
 
 use std::time::{Duration, Instant};
 
@@ -54,7 +54,7 @@ impl Engagement {
         self.told.load > 0 && self.told.refused.is_none() && !self.told.standing.is_over()
     }
 
-    /// A coordinator asks who is there, or is there itself.
+    /// A coordinator asks which workers are there, or shows that it is there itself.
     pub fn present(&mut self, now: Instant, roll: &[u8]) -> Present {
         if let Ok(Roll { run }) = serde_json::from_slice(roll)
             && self.told.run == Some(run)
@@ -122,7 +122,7 @@ impl Engagement {
         }
     }
 
-    /// Makes it free again, if it has no program at work and nobody who wants one: says from whom, for people.
+    /// Makes it free again, if it has no program at work and no coordinator that wants one: from which one, for people.
     pub fn free(&mut self, now: Instant) -> Option<String> {
         if self.is_at_work() || !self.is_released && self.until.is_none_or(|until| now < until) {
             return None;

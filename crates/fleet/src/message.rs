@@ -17,7 +17,7 @@ use serde_json::Value;
 /// The version of all messages but the roll.
 pub const PROTOCOL: u32 = 6;
 
-/// Where a coordinator asks who is there.
+/// Where a coordinator asks which workers are there.
 pub const ROLL: &str = "txgen.fleet.1.roll";
 
 /// Where one worker is spoken to.
@@ -70,7 +70,7 @@ pub fn bucket(run: &str) -> String {
     format!("txgen-{run}")
 }
 
-/// Who is there? Where nobody waits for answers, it is a sign of life for the workers of the run.
+/// Asks which workers are there. Without a reader of the answers, it is a sign of life for the workers of the run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Roll {
     /// The run that workers are wanted for.

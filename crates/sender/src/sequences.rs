@@ -33,7 +33,7 @@ pub struct Sequences {
     gaps: Mutex<BTreeMap<String, u64>>,
     /// Refusals by the sequence that followed from no refusal before.
     mismatches: AtomicU64,
-    /// The first account that somebody else used.
+    /// The first account that another program used.
     foreign: Mutex<Option<usize>>,
     stop: AtomicBool,
 }
@@ -134,7 +134,7 @@ impl Sequences {
         lane.expected.swap(0, Ordering::Relaxed).checked_sub(1)
     }
 
-    /// Counts a gap by its cause; `foreign` says that somebody else used the account.
+    /// Counts a gap by its cause; `foreign`: another program used the account.
     pub fn count_gap(&self, index: u64, cause: &str, foreign: bool) {
         if foreign {
             let account = self.account(index);
@@ -166,7 +166,7 @@ impl Sequences {
         self.gaps.lock().clone()
     }
 
-    /// The first account that somebody else used.
+    /// The first account that another program used.
     pub fn foreign(&self) -> Option<usize> {
         *self.foreign.lock()
     }

@@ -31,7 +31,7 @@ pub(crate) struct Part {
     key: [u8; 16],
     address: ServerAddr,
     subject: String,
-    /// Who was there when that was last logged, and whether this sentinel was connected.
+    /// The members when that was last logged, and whether this sentinel was connected.
     said: (usize, usize, bool),
     /// What was last logged of messages that are ignored.
     ignored: String,
@@ -164,7 +164,7 @@ impl Part {
         report
     }
 
-    /// Logs who is there, when that changes and once it is known.
+    /// Logs the members, when that changes and once it is known.
     fn say(&mut self, division: &Division) {
         let who = (division.heard, division.silent, division.is_connected);
         if division.per_second == 0.0 || std::mem::replace(&mut self.said, who) == who {
@@ -184,8 +184,8 @@ impl Part {
 }
 
 /// The hash of a client, which tells nothing without the key: SipHash-2-4 (Aumasson and Bernstein, 2012) of the 16 bytes
-/// of its network's address, IPv4 as IPv4-mapped IPv6, and of the length of its prefix among those 128 bits. Whoever
-/// changes it gives reports another version (`cluster::Report`).
+/// of its network's address, IPv4 as IPv4-mapped IPv6, and of the length of its prefix among those 128 bits. A change of
+/// the hashes needs another version of reports (`cluster::Report`).
 fn hash(key: &[u8; 16], client: ClientKey) -> u64 {
     let network = client.network();
     let (address, prefix) = match network.address() {

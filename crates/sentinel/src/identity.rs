@@ -1,8 +1,8 @@
-//! Who the client of a request is, and whether its network may use the proxy.
+//! Finds the client of a request, and whether its network may use the proxy.
 //!
 //! The socket's address is the client, unless the socket is a trusted proxy's: then the last
 //! address in `X-Forwarded-For` that was written by a trusted proxy is. `Forwarded` and
-//! `X-Real-IP` are never read: any client can send them, and no standard defines who wrote them last.
+//! `X-Real-IP` are never read: any client can send them, and no standard defines which hop wrote them last.
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
@@ -29,13 +29,13 @@ pub struct Identities {
     proxies: Vec<Network>,
     /// Whether a network may use the proxy.
     rules: NetworkMap<bool>,
-    /// Who was forbidden while the program runs, whatever the rules say.
+    /// The networks banned while the program runs, whatever the rules are.
     bans: NetworkMap<()>,
     /// Whether a network without a rule may.
     otherwise: bool,
 }
 
-/// Who sent a request.
+/// The sender of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Identity {
     /// The client's own address, as far as it can be trusted.
@@ -51,7 +51,7 @@ pub struct Identity {
 pub(crate) struct Peer {
     /// The socket's own address and its client, headers unseen.
     pub(crate) identity: Identity,
-    /// Whether it is a trusted proxy, whose headers say who the client is.
+    /// Whether it is a trusted proxy, whose headers name the client.
     pub(crate) is_proxy: bool,
 }
 
@@ -188,10 +188,10 @@ impl Identities {
         self.bans.get(address).is_some()
     }
 
-    /// Whom a ban of this network concerns: whole clients.
+    /// The clients that a ban of this network concerns: whole ones.
     ///
     /// # Errors
-    /// The network contains no client: a trusted proxy speaks for others, and who they are decides.
+    /// The network contains no client: its trusted proxies name their clients themselves.
     fn banned(&self, who: Network) -> Result<Network, String> {
         let address = who.address();
         let is_inside =
@@ -224,7 +224,7 @@ impl Identities {
             if !self.is_proxy(address) {
                 break;
             }
-            // What is no address cannot have come from a proxy of ours: who wrote it is the client.
+            // A trusted proxy writes only addresses: the hop that wrote anything else is the client.
             let Some(further) = parse_hop(hop) else {
                 break;
             };

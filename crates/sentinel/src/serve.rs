@@ -245,8 +245,8 @@ fn spawn_operator(
     Ok(())
 }
 
-/// Takes over from the process that served before, and subscribes to what its clients do, who come here. Goes on until
-/// it is dropped.
+/// Takes over from the process that served before, and subscribes to the queries of its clients, which come here. Goes on
+/// until it is dropped.
 async fn relieve(mut predecessor: Predecessor, hub: &Hub) {
     handover::notify(NotifyState::MainPid(std::process::id()));
     let queries = predecessor.relieve().await;

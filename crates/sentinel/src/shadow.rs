@@ -1,7 +1,7 @@
 //! Shadow: everything is decided and counted and nothing is refused, so that an operator sees in production what the
 //! limits would do to the present clients.
 //!
-//! Whoever decides gives its decision to [`Shadow::judge`], which turns a refusal into a count while `limits.shadow` is
+//! Every decision passes through [`Shadow::judge`], which turns a refusal into a count while `limits.shadow` is
 //! set. What bounds memory is refused all the same: that is not for trying.
 
 use std::collections::BTreeMap;

@@ -27,7 +27,7 @@ pub struct SharedContext {
     pub ledger: Ledger,
     /// What clients have taken of all that they share.
     pub budget: Budget,
-    /// Who clients are.
+    /// How clients are identified.
     pub(crate) identities: LiveIdentities,
     /// What clients' connections are encrypted with.
     pub tls: LiveTls,

@@ -103,7 +103,7 @@ fn pair(
     })
 }
 
-/// Whether a certificate is one, and of today. Who has issued it is for clients to judge.
+/// Whether a certificate can be read and is valid today. Clients judge its issuer.
 fn is_valid(certificate: &CertificateDer<'_>, now: UnixTime) -> Result<(), String> {
     let parsed = ParsedCertificate::try_from(certificate);
     let parsed = parsed.map_err(|error| error.to_string())?;

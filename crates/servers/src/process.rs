@@ -43,7 +43,7 @@ pub struct Process {
     name: &'static str,
     child: Child,
     log: PathBuf,
-    /// Whether it and all that it started have ended: their group's number may be somebody else's by now.
+    /// Whether it and all that it started have ended. Their group's number may be another process's now.
     is_over: bool,
 }
 

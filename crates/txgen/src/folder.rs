@@ -374,7 +374,7 @@ fn unreadable(path: &Path, source: io::Error) -> anyhow::Error {
     anyhow::Error::from(source).context(format!("cannot open {}", path.display()))
 }
 
-/// For somebody who gave a file of a run instead of its folder.
+/// The hint for a user who gave a file of a run instead of its folder.
 fn hint(path: &Path) -> String {
     match path.parent() {
         Some(parent) if parent.join("manifest.json").exists() => {
@@ -384,7 +384,7 @@ fn hint(path: &Path) -> String {
     }
 }
 
-/// For somebody who gave the folder of several runs.
+/// The hint for a user who gave the folder of several runs.
 fn runs_below(path: &Path) -> String {
     let Ok(entries) = fs::read_dir(path) else {
         return String::new();

@@ -42,7 +42,7 @@ const BINARY_HEAD_BYTES: usize = 16;
 const V1: &[u8] = v1::PROTOCOL_PREFIX.as_bytes();
 const V2: &[u8] = v2::PROTOCOL_PREFIX;
 
-/// Reads the header from the first bytes of a connection. Who reads as many bytes as it asks for never reads past it.
+/// Reads the header from the first bytes of a connection. A caller that reads the bytes it asks for never reads past it.
 ///
 /// # Errors
 /// [`ProxyHeaderError`]; the connection is of no use then.

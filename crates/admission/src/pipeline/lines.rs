@@ -5,10 +5,10 @@ use std::hash::Hash;
 
 use crate::admit::Key;
 
-/// A line behind each key that somebody holds, in order of arrival.
+/// A line behind each key that a transaction holds, in order of arrival.
 ///
 /// A transaction stands in the lines of all its keys that are held when it comes, and holds its other keys from
-/// then on. So whoever waits, waits for an earlier one, and each transaction enters and leaves one line for each of
+/// then on. So a transaction waits only for earlier ones, and enters and leaves one line for each of
 /// its keys, however the others conflict.
 #[derive(Debug)]
 pub(super) struct Lines<K, Tx> {

@@ -105,7 +105,7 @@ impl Counters {
 /// line behind the first. If the first is rejected, the next in the line is checked at
 /// once. Validators check against the view, which does not change meanwhile. The one that finds nothing left to
 /// check adds what was accepted to the view and clears the filter; while there is always something to check, a
-/// thread of its own does so when an epoch has taken as long as it may. Who stood in line for what is spent now has
+/// thread of its own does so when an epoch has taken as long as it may. Transactions in line for what is spent now have
 /// lost: all of them are checked at once, against a view that contains the winner, and only for the reason. Orphans
 /// whose parents were committed are tried again. So the work for a transaction is bounded by its keys, whatever the
 /// others spend; and those without rivals wait for none of it.

@@ -141,7 +141,7 @@ impl<A: Admit, F: Filter<A::Key>> Queues<A, F> {
         }
     }
 
-    /// What an accepted transaction spends nobody else will: who waits for it has lost, and leaves what it holds.
+    /// No other transaction can spend what an accepted one spends: those in line for it have lost, and release their keys.
     fn win(&mut self, admit: &A, tx: &A::Tx) {
         if self.lines.is_empty() {
             return;
@@ -283,7 +283,7 @@ impl<A: Admit, F: Filter<A::Key>> Queues<A, F> {
         }
     }
 
-    /// Begins an epoch after a commit of these. Nobody holds anything then; who waits takes its keys anew, in the old
+    /// Begins an epoch after a commit of these. No key is held then; waiting transactions take theirs anew, in the old
     /// order.
     pub(super) fn next_epoch(&mut self, admit: &A, committed: &[A::Id]) {
         self.counters.commits += 1;

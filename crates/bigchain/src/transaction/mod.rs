@@ -316,7 +316,7 @@ pub(crate) fn sha3(bytes: &[u8]) -> [u8; 32] {
 /// At most so many thresholds may stand inside each other: the original refuses the hundredth.
 pub const MAX_THRESHOLDS: usize = 99;
 
-/// Who may spend an output.
+/// The keys that may spend an output.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Details {
     /// The owner of a key.

@@ -57,7 +57,7 @@ struct Template {
     default: Frame,
 }
 
-/// Who signs, and for whom.
+/// The signers and the recipients.
 #[derive(Clone, Debug)]
 struct Signers {
     pairs: Vec<KeyPair>,

@@ -61,7 +61,7 @@ impl BigchaindbClient {
         ClientError::not_bigchaindb(self.endpoint(), status, body)
     }
 
-    /// Who answers: the version, and where the events are.
+    /// The server's version, and where its events are.
     ///
     /// # Errors
     /// [`ClientError::NotBigchaindb`] when it is no BigchainDB, and the others.

@@ -1,4 +1,4 @@
-//! BigchainDB's transactions, signed ahead: the same for one seed, whoever makes them.
+//! BigchainDB's transactions, signed ahead: the same for one seed on every machine.
 
 mod transfer;
 

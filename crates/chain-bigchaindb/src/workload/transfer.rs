@@ -22,7 +22,7 @@ pub(super) struct Transfers {
     pub(super) chains: Chains,
     /// The CREATEs that have to be committed before: one for each chain.
     pub(super) roots: Arc<Creates>,
-    /// By who hands over, then to whom.
+    /// By owner before, then owner after.
     steps: [[TransferTemplate; 2]; 2],
     /// The ids of the CREATEs, then of the TRANSFERs, as far as they are known: 40 bytes each.
     ids: Box<[OnceLock<Id>]>,
@@ -94,7 +94,7 @@ impl Transfers {
         &self.ids[(self.chains.count() + index) as usize]
     }
 
-    /// Who hands over at a link of a chain, and to whom.
+    /// The owners before and after at a link of a chain.
     fn step(&self, link: u64) -> &TransferTemplate {
         let recipient = |link: u64| (link / self.chains.count() + 1) % 2;
         let owner = self.chains.previous(link).map_or(0, recipient);

@@ -1,5 +1,5 @@
-//! Bitcoin transactions from a wallet of one's own, signed ahead: the same for one wallet and seed, whoever
-//! makes them.
+//! Bitcoin transactions from a wallet of one's own, signed ahead: the same for one wallet and seed, on every
+//! machine.
 
 mod keys;
 mod mining;

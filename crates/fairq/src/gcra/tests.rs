@@ -209,7 +209,7 @@ proptest! {
         }
     }
 
-    /// Who takes all it can gets the exact count: rate × time, and the burst once.
+    /// A client that takes all it can gets the exact count: rate × time, and the burst once.
     #[test]
     fn the_long_run_is_exact(micros in 1_000_000_u64..500_000_000, burst_ms in 1_u64..100) {
         // A burst of a token and a nanosecond at least, so that rounding a wake-up to the next

@@ -16,7 +16,7 @@ base::settings! {
         /// clients are refused.
         pub clients: usize = 100_000,
         /// Entries of one client, 1 to 16,777,216. Fairness needs a backlog: at least what one client's
-        /// share brings in 250 ms, and not under 256, or who offers just over its share loses turns
+        /// share brings in 250 ms, and not under 256, or a client that offers just over its share loses turns
         /// whenever its queue runs dry.
         pub per_client: usize = 4_096,
         /// Entries in all, 1 to 268,435,456.
@@ -117,7 +117,7 @@ pub struct Item<T> {
 /// The greatest cost of an item: 1 MiB at 64 bytes a unit. It bounds how many laps a flow can owe.
 const COST_MAX: u32 = 16_384;
 
-/// What a cost counts as, whoever named it.
+/// What a cost counts as, whatever its source.
 pub(super) fn counted(cost: u32) -> u32 {
     cost.clamp(1, COST_MAX)
 }

@@ -366,7 +366,7 @@ impl<T> FairQueue<T> {
 }
 
 impl<T> FairQueue<T> {
-    /// What a client would get of `total` a second if all who are backlogged stayed so: its weight's
+    /// What a client would get of `total` a second if all backlogged clients stayed so: its weight's
     /// part of the weights of those, its own included. It gets more when others need less. `weight`
     /// counts for a client that has nothing waiting.
     pub fn fair_share(&self, client: &ClientKey, weight: Weight, total: Rate) -> f64 {

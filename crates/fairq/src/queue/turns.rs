@@ -121,7 +121,7 @@ impl Turns {
         place.0 <= self.lap + 1 && self.first(Wait::Next).is_none_or(|(old, _)| place < old)
     }
 
-    /// Lets the laps pass in which all who rest owe something.
+    /// Lets the laps pass in which all resting clients have debts.
     pub(super) fn skip_debts(&mut self) {
         if let Some(((lap, _), _)) = self.first(Wait::Rest) {
             self.advance(lap - 1);

@@ -138,7 +138,7 @@ impl App {
         }
     }
 
-    /// Whom a new message of this kind goes to; an answer, to the one that it answers.
+    /// The peers that a new message of this kind goes to; an answer goes to the sender of the question.
     pub fn routing(&self, kind: KindId, answers: Option<PeerId>) -> Routing {
         match (answers, self.mix.kind(kind).fan) {
             (Some(peer), _) => Routing::Direct(peer),

@@ -22,7 +22,7 @@ pub enum Origin {
     Accepted(String),
 }
 
-/// Whom a message is for.
+/// The receivers of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Routing {
     /// The dialled peers and as many random others as the fan-out.

@@ -109,7 +109,7 @@ counters! {
 }
 
 counters! {
-    /// Transactions that were not offered when they should have been, by who kept them: those that left so late that
+    /// Transactions that were not offered when they should have been, by the cause: those that left so late that
     /// the load was another one. They left after the end of their step, and by more than a twentieth of it late; or,
     /// where the generator kept them, by more than a second. Lateness below that is in the latencies.
     pub struct Displaced {

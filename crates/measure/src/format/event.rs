@@ -22,7 +22,7 @@ pub fn hash_prefix(hash: &TxHash) -> u64 {
     u64::from_le_bytes(prefix)
 }
 
-/// Who reports: a sender shard or a block follower. Senders come first: ids `0..senders` are
+/// The source of events: a sender shard or a block follower. Senders come first: ids `0..senders` are
 /// senders, `senders..senders + followers` are followers (see
 /// [`RecorderConfig`](crate::RecorderConfig)).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -87,7 +87,7 @@ pub struct Host {
 /// What keeps a machine's wall clock says of its error.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ClockBound {
-    /// Who says it, for example `chrony`.
+    /// The program that reports it, for example `chrony`.
     pub source: String,
     /// The largest error that the clock may have, in milliseconds.
     pub error_ms: f64,

@@ -3,8 +3,8 @@
 //!
 //! A block's header is stamped between two announcements: after that of the block before the last one, and before its
 //! own. With BFT time by the votes for the block before it (CometBFT 0.38 spec/consensus/bft-time.md), with
-//! proposer-based timestamps and in Bitcoin by who makes the block. So each block says what the difference of the
-//! clocks lies between; where later blocks contradict earlier ones, a clock was set.
+//! proposer-based timestamps and in Bitcoin by the maker of the block. So each block bounds the difference of the
+//! clocks; where later blocks contradict earlier ones, a clock was set.
 
 use crate::format::rows::BlockRow;
 

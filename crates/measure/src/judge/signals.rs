@@ -1,5 +1,5 @@
-//! What the course of a load shows beside its totals: stretches without an answer or a block, refusals and whom they
-//! point to, full blocks, the fullest mempool. Taken from the rows, so that it is the same for a run that ends, one
+//! What the course of a load shows beside its totals: stretches without an answer or a block, refusals and their
+//! likely cause, full blocks, the fullest mempool. Taken from the rows, so that it is the same for a run that ends, one
 //! that was killed and one that was merged; constant in size.
 
 use pacing::Nanos;
@@ -302,7 +302,7 @@ fn refuses_from_the_start(facts: Facts<'_>) -> bool {
     refusals.is_some_and(|refusals| refusals.from_s <= soon_s)
 }
 
-/// Whom transactions point to of which so many are the workload's.
+/// The likely cause of refusals of which so many are the workload's.
 pub(super) const fn mostly(by_workload: u64, of: u64) -> LimitedBy {
     if 2 * by_workload > of {
         LimitedBy::Workload

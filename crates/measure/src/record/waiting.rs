@@ -82,7 +82,7 @@ impl Waiting {
         })
     }
 
-    /// The latencies of a row that ends at `end`, and the columns that those who wait would raise.
+    /// The latencies of a row that ends at `end`, and the columns that waiting transactions would raise.
     pub(crate) fn columns(&self, latencies: &LatencySet, end: Nanos) -> LatencyColumns {
         let is_raised = |kind: LatencyKind, quantile: f64| {
             let awaited = match kind {

@@ -131,7 +131,7 @@ impl Client {
         })
     }
 
-    /// Whom it asks.
+    /// The node's address.
     pub fn endpoint(&self) -> &Endpoint {
         &self.inner.endpoint
     }

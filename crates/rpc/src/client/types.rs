@@ -155,7 +155,7 @@ pub enum ClientError {
     /// Something answers, but not JSON-RPC.
     #[error("{endpoint} is not a node's RPC: it answered {answer}; check host, port and path")]
     NotRpc {
-        /// Whom was asked.
+        /// The node that was asked.
         endpoint: String,
         /// What it answered, cut short.
         answer: String,
@@ -165,7 +165,7 @@ pub enum ClientError {
         "{endpoint} refuses the user or the password (HTTP 401); write them into the URL, as in http://user:password@host:port"
     )]
     Unauthorized {
-        /// Whom was asked.
+        /// The node that was asked.
         endpoint: String,
     },
     /// Something answers, but not BigchainDB's HTTP API.
@@ -173,7 +173,7 @@ pub enum ClientError {
         "{endpoint} is not BigchainDB's HTTP API: it answered {answer}; check host and port (9984 unless it was configured otherwise)"
     )]
     NotBigchaindb {
-        /// Whom was asked.
+        /// The node that was asked.
         endpoint: String,
         /// What it answered, cut short.
         answer: String,

@@ -1,4 +1,4 @@
-//! What a connection may use, and whom it trusts.
+//! The bounds of a connection, and the certificates that it trusts.
 
 use std::fmt;
 use std::net::IpAddr;

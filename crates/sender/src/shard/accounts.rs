@@ -143,7 +143,7 @@ impl Accounts {
 /// Why the sequences of an account broke.
 struct Cause {
     text: String,
-    /// Somebody else used the account.
+    /// Another program used the account.
     foreign: bool,
 }
 

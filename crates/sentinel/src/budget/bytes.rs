@@ -255,7 +255,7 @@ mod tests {
         let third = hog(3);
         assert_eq!(third.bytes(), 7 * MIB + MIB / 2);
         drop(first);
-        // What has become free is for all who want it.
+        // Bytes that became free are for all that wait.
         assert!(hog(4).bytes() > 15 * MIB);
     }
 

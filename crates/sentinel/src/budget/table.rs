@@ -151,7 +151,7 @@ impl Seen {
     }
 }
 
-/// Whether one who holds `own` of `all` while so much is free keeps to its share; it may hold `least` in any case.
+/// Whether a client that holds `own` of `all` while so much is free keeps to its share; it may hold `least` in any case.
 pub(super) const fn is_fair(own: usize, free: usize, all: usize, least: usize) -> bool {
     own <= least || own.saturating_add(all / RESERVE) <= free
 }

@@ -186,7 +186,7 @@ settings! {
             "Whether nodes of versions are used that were not tested; --any-version alone means true";
     }
 
-    /// `[trust]` Who a client is.
+    /// `[trust]` How a client is identified.
     trust: Trust {
         proxies: Vec<Network> = Vec::new(); flag("trusted-proxy", "NETWORK"), live,
             "Networks whose X-Forwarded-For is believed; may be repeated";

@@ -182,8 +182,8 @@ impl Backend for Lanes {
 }
 
 /// Submits the writes of one connection and takes their answers. Dropped with writes under way, it
-/// takes them out of the queue: whoever has hung up wants nothing sent. What a stream has left there is dropped when its
-/// turn comes.
+/// takes them out of the queue: a client that has gone away wants nothing sent. A stream's writes there are dropped at their
+/// turn.
 #[derive(Debug)]
 pub(crate) struct Queue<B: Backend> {
     backend: B,

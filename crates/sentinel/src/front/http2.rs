@@ -213,7 +213,7 @@ impl AsyncRead for StreamIo {
     }
 }
 
-/// Who takes what is written polls the connection afterwards, so nothing has to be woken.
+/// The task that takes what is written polls the connection afterwards, so nothing has to be woken.
 impl AsyncWrite for StreamIo {
     fn poll_write(
         self: Pin<&mut Self>,
@@ -353,7 +353,7 @@ impl Body for Output {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, NoAnswer>>> {
         let this = &mut *self;
-        // What is there is taken first: who waits to write more waits for that.
+        // What is there is taken first: a writer may wait for the room.
         let mut served = None;
         loop {
             let mut data = Vec::new();

@@ -215,7 +215,7 @@ where
     Some(connection(slot).refuse_all(refusal).boxed())
 }
 
-/// Who is at the other end, and the place of the connection among this client's.
+/// The client, and the place of the connection among its connections.
 pub(super) fn slot<B: Backend>(
     front: &Shared<B>,
     address: IpAddr,
@@ -294,7 +294,7 @@ async fn named<IO: Stream>(stream: &mut IO, peer: IpAddr) -> Result<Option<IpAdd
         let mut known = bytes.len();
         bytes.resize(known + more, 0);
         while known < bytes.len() {
-            // A proxy that looks whether somebody listens closes the connection at once.
+            // A proxy that checks whether the port is open closes the connection at once.
             match stream.read(&mut bytes[known..]).await {
                 Ok(0) | Err(_) => return Ok(None),
                 Ok(count) => known += count,

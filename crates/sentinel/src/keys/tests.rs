@@ -1,4 +1,4 @@
-//! The file of keys, and who they belong to.
+//! The file of keys, and which clients they belong to.
 
 use super::*;
 

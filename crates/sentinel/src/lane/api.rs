@@ -24,7 +24,7 @@ use crate::sampled::Sampled;
 /// One broadcast of a client, ready to wait its turn.
 #[derive(Debug)]
 pub struct Write {
-    /// Between whom capacity is shared.
+    /// The clients between which capacity is shared.
     pub client: ClientKey,
     /// The client's connection, unique in this process.
     pub connection: u64,

@@ -1,4 +1,4 @@
-//! Blocks, and who waits for them: `broadcast_tx_commit` calls, any number of which one follower serves, and a node that
+//! Blocks, and what waits for them: `broadcast_tx_commit` calls, any number of which one follower serves, and a node that
 //! takes over, which reads what nodes made known while another one took the writes.
 
 use std::collections::hash_map::Entry;

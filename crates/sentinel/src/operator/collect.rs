@@ -369,7 +369,7 @@ mod tests {
                 "{text}"
             );
         }
-        // Who has nothing waiting is limited by what holds all back, and by nothing else.
+        // A client with nothing waiting is limited by what holds all back, and by nothing else.
         assert_eq!(told(0, 4, window), None);
         assert_eq!(told(0, 0, Bound::Nothing), None);
         let down = Bound::NodeDown(Nanos::from_secs(8));

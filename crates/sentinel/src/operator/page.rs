@@ -52,7 +52,7 @@ fn hash(text: &str) -> String {
     format!("sha256-{}", STANDARD.encode_to_string(Sha256::digest(text)))
 }
 
-/// Whether a browser asks, whose pages may be anybody's. A monitor may ask by any name that the listener has.
+/// Whether a browser asks, which may show any site's page. A monitor may use any name of the listener.
 pub(super) fn is_browser<B>(request: &Request<B>) -> bool {
     // Every browser sends it and no page can leave it out; monitors and probes do not.
     request.headers().contains_key(ACCEPT_LANGUAGE)

@@ -17,7 +17,7 @@ use crate::reload::{NotReloaded, Reloaded};
 /// A ban, as the operator sees it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct BanView {
-    /// Who may not use the proxy.
+    /// The networks that may not use the proxy.
     pub who: String,
     /// Seconds until it ends by itself; none if it does not.
     pub ends_in_seconds: Option<u64>,
@@ -126,7 +126,7 @@ pub trait Inspect: Send + Sync + 'static {
     /// Takes a ban back: whether there was one.
     fn unban(&self, who: Network) -> bool;
 
-    /// Who is banned; those that are over have ended.
+    /// The bans in force.
     fn bans(&self) -> Vec<BanView>;
 
     /// Leaves a node, or all, alone for so long, or no longer: whether there is such a node.

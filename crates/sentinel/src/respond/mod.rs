@@ -36,7 +36,7 @@ pub struct Asked {
     pub at: u64,
 }
 
-/// Who asked, and so how errors come.
+/// How the client asked, and so the format of errors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form<'a> {
     /// JSON-RPC in a body, with this id as it is echoed; none where the node has none either.

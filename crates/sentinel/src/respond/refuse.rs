@@ -130,7 +130,7 @@ fn write(
     });
 }
 
-/// Rounded up, so that who waits as long does not come too early.
+/// Rounded up, so that a client that waits as long does not come too early.
 pub(crate) fn whole_seconds(after: Duration) -> u64 {
     after.as_secs() + u64::from(after.subsec_nanos() > 0)
 }

@@ -1,4 +1,4 @@
-//! All nodes behind the proxy: who can be used, how high their chain is, what their blocks are.
+//! All nodes behind the proxy: which can be used, how high their chain is, what their blocks are.
 
 use std::iter;
 use std::sync::Arc;

@@ -203,7 +203,7 @@ enum Ended {
 struct Session<'a> {
     sides: [AbSide; 2],
     drains: [Option<Drain>; 2],
-    /// Who sends the runs, if not this process.
+    /// The fleet that sends the runs, if not this process.
     fleet: Option<Fleet>,
     load: RequestedLoad,
     /// The same as a command line.

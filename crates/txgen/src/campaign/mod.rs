@@ -166,7 +166,7 @@ struct Campaign<'a> {
     runs: &'a [Prepared<'a>],
     folder: &'a Path,
     programs: &'a Programs,
-    /// Who sends the runs, if not this process.
+    /// The fleet that sends the runs, if not this process.
     fleet: Option<Fleet>,
     shutdown: &'a Shutdown,
     display: Display,

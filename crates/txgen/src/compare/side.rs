@@ -155,7 +155,7 @@ impl SideRun {
     }
 }
 
-/// Whether somebody or something ended the run before its plan did; a ramp that ends when it is saturated is whole.
+/// Whether the user or a failure ended the run before its plan did; a ramp that ends when it is saturated is whole.
 fn ended_early(run: &RecordedRun) -> Option<String> {
     let (manifest, summary) = (run.manifest(), run.summary());
     let planned = manifest

@@ -103,7 +103,7 @@ pub(super) fn resolve_part(
 ) -> Result<Part, PlanError> {
     let part = settings.shard.unwrap_or_default();
     if part.is_whole() {
-        // Who has workers send a load says which part stands for all.
+        // The coordinator of a fleet names the part that stands for all.
         return match settings.workers() {
             None => Ok(part),
             Some(_) => Err(PlanError::of(

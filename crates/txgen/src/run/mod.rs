@@ -284,7 +284,7 @@ fn blame(summary: &mut Summary, settled: Option<&Option<Settled>>) {
     }
 }
 
-/// What somebody else did with an account of the load while it ran.
+/// What another program did with an account of the load while it ran.
 fn foreign_use(plan: &Plan) -> Option<RunError> {
     let account = plan.workload.foreign_use()?;
     Some(RunError::Failed(anyhow!(

@@ -51,7 +51,7 @@ impl PointEnd {
 pub(super) struct Session<'a> {
     pub(super) request: SearchRequest,
     guest: Option<BuiltInNode>,
-    /// Who sends the points, if not this process.
+    /// The fleet that sends the points, if not this process.
     fleet: Option<Fleet>,
     /// What that commits at most, in words.
     ceiling: Option<String>,

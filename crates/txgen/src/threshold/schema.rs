@@ -36,7 +36,7 @@ fn paths() -> Vec<(Vec<String>, Unit)> {
     paths
 }
 
-/// The metrics that somebody may have meant, nearest first, three at most.
+/// The metrics that the user may have meant, nearest first, three at most.
 pub(super) fn near(written: &str) -> Vec<String> {
     let written = written.to_ascii_lowercase();
     let last = |name: &str| name.rsplit('.').next().unwrap_or_default().to_owned();

@@ -47,7 +47,7 @@ impl Course {
     }
 }
 
-/// Every block once, as the first who saw it did; written and given back.
+/// Every block once, as the first generator that saw it recorded it; written and given back.
 pub(super) fn blocks<R: BufRead>(
     parts: &mut [MergePart<R>],
     files: &mut Files<'_>,

@@ -33,7 +33,7 @@ struct Parts<'a, B> {
     known: &'a KnownKeys,
 }
 
-/// What is to be done with a request of this client, who was known by these keys, and how its answer is written; `input`
+/// What is to be done with a request of this client, known by these keys, and how its answer is written; `input`
 /// is what it was read from.
 pub(super) fn plan<B: Backend>(
     front: &Shared<B>,

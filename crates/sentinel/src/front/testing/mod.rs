@@ -66,7 +66,7 @@ pub(super) struct State {
     pub(super) refused: Vec<&'static str>,
     /// Whether the node serves nothing under `/v1`.
     pub(super) without_v1: bool,
-    /// Who is known by a key.
+    /// The clients known by a key.
     pub(super) known: Option<Arc<KnownKeys>>,
     /// Clients that were asked for.
     pub(super) clients: Vec<String>,

@@ -70,7 +70,7 @@ fn account_80_checks_are_read_by_code_space_and_number() {
     );
     let pool = "pool reached max tx capacity";
     assert_eq!(check(1, "undefined", pool), AnswerKind::ApplicationFull);
-    // Final: who sent it has to pay more, or to sign anew.
+    // Final: its sender has to pay more, or to sign anew.
     assert_eq!(check(13, "sdk", "insufficient fees"), AnswerKind::Other);
     // The same numbers of another application mean something else.
     assert_eq!(check(20, "wasm", "x"), AnswerKind::Other);

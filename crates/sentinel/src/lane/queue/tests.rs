@@ -137,7 +137,7 @@ fn sharing_53_places_are_kept_for_clients_that_ask_for_little_up_to_their_part()
         let next = whose(queue.next_of_little(Nanos::ZERO));
         assert_eq!(next, Some((polite, true)));
     }
-    // Who comes again as soon as it is served has its part of these places, and no more: the mean of what
+    // A client that comes again as soon as it is served has its part of these places, and no more: the mean of what
     // those had that had any, 32 writes of four clients without its own.
     let taken = std::iter::repeat_with(|| {
         add(&mut queue, greedy, 1);
@@ -212,7 +212,7 @@ fn a_write_from_a_short_queue_beside_a_long_one_is_marked_and_nobody_elses() {
         .collect();
     assert_eq!(popped.iter().filter(|(is_polite, _)| *is_polite).count(), 2);
     assert!(popped.iter().all(|(is_polite, passes)| is_polite == passes));
-    // Who is alone has no one to pass, however short its queue becomes.
+    // A client that is alone has no other to pass, however short its queue becomes.
     while let Some(popped) = queue.next(Nanos::ZERO) {
         assert!(!popped.item.value.notes.is_from_short_queue);
     }

@@ -28,7 +28,7 @@ struct Budget {
 /// Whose writes are sent.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Whose {
-    /// Whoever's turn it is.
+    /// The client whose turn it is.
     Anyones,
     /// Those of clients that ask for little.
     OfLittle,

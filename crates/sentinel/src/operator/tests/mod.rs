@@ -437,7 +437,7 @@ async fn pages_of_other_sites_get_no_figures() {
                 "{answer}"
             );
         }
-        // A name of somebody's own that resolves to this machine.
+        // A public name that resolves to this machine.
         let mut stream = served.connect().await;
         let rebound = format!(
             "GET {target} HTTP/1.1\r\nHost: rebound.example.com:26681\r\nConnection: close\r\n\r\n"

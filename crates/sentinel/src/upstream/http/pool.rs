@@ -41,7 +41,7 @@ struct Inner {
     idle: Mutex<Vec<(PooledConnection, Instant)>>,
 }
 
-/// Limits of a [`Pool`], and who owns its tasks.
+/// Limits of a [`Pool`], and the owner of its tasks.
 #[derive(Clone, Debug)]
 pub(in crate::upstream) struct PoolOptions {
     /// Bytes of an answer that are read ahead at most.

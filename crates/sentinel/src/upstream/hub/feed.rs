@@ -299,7 +299,7 @@ mod tests {
 
     const MIB: usize = 1 << 20;
 
-    /// A confirmed feed, with a reader of each of so many clients, who may be behind by so many bytes.
+    /// A confirmed feed, with a reader of each of so many clients, which may be behind by so many bytes.
     struct Bench {
         feed: Arc<Feed>,
         readers: Vec<Reader>,
@@ -375,7 +375,7 @@ mod tests {
         }
     }
 
-    /// At 2b52556 a feed held 200 events, whatever their size, and ended all who had not taken them.
+    /// At 2b52556 a feed held 200 events, whatever their size, and ended all readers that had not taken them.
     #[test]
     fn ws_95_the_events_of_a_block_wait_for_who_takes_them_at_once() {
         let mut bench = Bench::new(3, 8 * MIB);

@@ -2,7 +2,7 @@
 //!
 //! A node takes 100 subscribers with 5 queries each, in all. So the clients' subscriptions are
 //! sentinel's: [`Hub`] is what clients join, [`HubWorker`] keeps the few connections to the nodes
-//! that carry the queries, and a [`Feed`] is a query with those who read it.
+//! that carry the queries, and a [`Feed`] is a query with its readers.
 
 mod feed;
 mod link;

@@ -373,7 +373,7 @@ mod tests {
         read(&admission, 1, 1).await.unwrap();
     }
 
-    /// While no place was free each counted as wanted, whoever waited: all slow readers were cut off every half a second.
+    /// While no place was free each counted as wanted, whichever client waited: all slow readers were cut off twice a second.
     #[tokio::test]
     async fn sharing_88_places_are_wanted_while_a_read_waits_for_one() {
         let places = Places::new(2);

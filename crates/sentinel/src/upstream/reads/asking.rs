@@ -205,7 +205,7 @@ fn place(whole: &[u8], part: &[u8]) -> Option<Range<usize>> {
 const KEY_BYTES: usize = 2 << 10;
 /// The longest that an answer is kept, in seconds: what CometBFT allows (`rpc/jsonrpc/server/http_server.go`, v0.38.17).
 pub(super) const LONGEST_SECONDS: u64 = 86_400;
-/// Headers on which an answer does not depend: they say who asks. Those that name a host or a scheme are not among them:
+/// Headers that describe the client, on which no answer depends. Those that name a host or a scheme are not among them:
 /// a gateway may write these into its answer.
 const OF_CLIENTS: [&str; 10] = [
     "grpc-timeout",

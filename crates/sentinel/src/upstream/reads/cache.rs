@@ -1,8 +1,8 @@
 //! Answers that cannot change, kept within a bound of bytes, and questions that several ask at the same time.
 //!
-//! One of each question is under way at a time. Those who come meanwhile get its answer only if that cannot change: any
+//! One of each question is under way at a time. Clients that ask it meanwhile get its answer only if that cannot change: any
 //! other may be older than their question, so that a client would not see what it has just written. They wait for its
-//! end. Then one of them asks, for all who came before that.
+//! end. Then one of them asks, for all that came before that.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -48,8 +48,8 @@ struct UnderWay {
     end: watch::Receiver<Option<End>>,
 }
 
-/// What those get who came before a question was asked: its answer, or nothing, and each asks alone. If its client has gone
-/// or was refused there is no end, and another one of them asks.
+/// What clients get that came before a question was asked: its answer, or nothing, and each asks alone. If its client has
+/// gone or was refused there is no end, and another one of them asks.
 type End = Option<Arc<Kept>>;
 
 /// An answer for several.
@@ -68,7 +68,7 @@ pub(super) struct KeptHead {
     pub(super) headers: HeaderMap,
     /// Behind it, over gRPC.
     pub(super) trailers: Option<HeaderMap>,
-    /// How long it may be given out; not at all to those who ask later if it may change.
+    /// How long it may be given out; not at all to later questions if it may change.
     pub(super) fresh: Duration,
 }
 
@@ -110,7 +110,7 @@ pub(super) enum Found {
     Answer(Arc<Kept>),
     /// Nothing: it is to be asked, and others may wait for it.
     Ask(Asking),
-    /// Nothing: it is to be asked. Somebody else's answer was none for it.
+    /// Nothing: it is to be asked. The answer to another client's question was none for it.
     AskAlone,
 }
 

@@ -137,7 +137,7 @@ impl Reads {
     /// `node` takes the writes. The read goes to it if the client writes, else to the client's own one of all, and to
     /// another one while that is down or silent or does not have what is asked for; while all are so it is refused
     /// at once. An answer that cannot change is kept, and is given to others without a place in the lane or a part of the
-    /// client's rate; another one is given to those who asked for the same before, without a place. A read whose kept-alive
+    /// client's rate; another one is given to clients that asked before for the same, without a place. A read whose kept
     /// connection turns out to be dead is sent once more.
     ///
     /// # Errors
@@ -239,7 +239,7 @@ impl Reads {
         }
     }
 
-    /// Gives an answer to those who wait, and keeps it if it cannot change. `read` says where the id is in its body, and
+    /// Gives an answer to the clients that wait, and keeps it if it cannot change. `read` finds the id in its body, and
     /// whether that is final at a height; nothing if it is no answer for others.
     async fn share(
         &self,

@@ -214,7 +214,7 @@ async fn questions_that_a_node_may_answer_differently_are_different() {
         text(asked(&rig, request).await).await;
     }
     assert_eq!(node.asked(), count);
-    // Who asks makes no difference.
+    // The headers of the client make no difference.
     text(asked(&rig, with("user-agent", "another")).await).await;
     assert_eq!(node.asked(), count);
     // The chain was replaced.
@@ -290,7 +290,7 @@ async fn case_100_what_a_gateway_may_have_written_for_one_client_goes_to_no_othe
     rig.stop().await;
 }
 
-/// How often the node is asked by three clients at the same time, the first of whom may go.
+/// How often the node is asked by three clients at the same time, the first of which may go away.
 async fn at_the_same_time(height: u64, first_goes: bool) -> usize {
     let (arrived, mut arrivals) = mpsc::unbounded_channel();
     let (release, releases) = std::sync::mpsc::channel::<()>();

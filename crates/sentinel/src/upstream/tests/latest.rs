@@ -1,4 +1,4 @@
-//! What may change: those who ask for the same while it is under way share the next answer.
+//! Answers that may change: clients that ask for the same while it is under way share the next answer.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc as blocking};
@@ -110,7 +110,7 @@ async fn ask(rig: &Rig, last: u8, id: &str) -> Result<String, Refusal> {
 
 type Answered<'a> = BoxFuture<'a, Result<String, Refusal>>;
 
-/// One who has asked the node, and these clients, who have come since with these ids.
+/// One client that has asked the node, and these clients, which have come since with these ids.
 async fn while_asked<'a, const N: usize>(
     node: &mut Node,
     rig: &'a Rig,

@@ -333,7 +333,7 @@ fn ask(http_method: Method, target: &str) -> ReadRequest {
 }
 
 /// At 2b52556 an answer without a body closed its connection to the node: 150 HEADs left 149 of them in
-/// TIME_WAIT, and with some thousands a second no port was left for anybody's reads.
+/// TIME_WAIT, and with some thousands a second no port was left for any client's reads.
 #[tokio::test]
 async fn case_90_a_thousand_answers_without_a_body_come_over_one_connection() {
     let (used, server) = curious();

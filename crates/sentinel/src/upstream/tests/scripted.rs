@@ -373,7 +373,7 @@ async fn case_23_strange_frames_break_the_connection_and_nothing_else() {
         1 => connection.send([0xf1, 0]),
         // A fragment of nothing.
         2 => connection.send(frame(FrameKind::Last, b"x")),
-        // More than anybody would take.
+        // More than any client would take.
         3 => connection.send([0x81, 127, 0, 0, 1, 0, 0, 0, 0, 0]),
         // Half a frame.
         4 => connection.send([0x81, 5, b'h']),

@@ -214,7 +214,7 @@ async fn http_31_the_body_is_asked_for() {
     assert_eq!(client.answer().await.0, "HTTP/1.1 100 Continue\r\n\r\n");
     client.send(&body).await;
     assert_eq!(client.status().await.0, 200);
-    // Who has sent it already is not asked.
+    // A client that has sent it already is not asked.
     client.send(head("100-continue") + &body).await;
     assert_eq!(client.status().await.0, 200);
     client.send(head("a-miracle")).await;

@@ -138,7 +138,7 @@ async fn tls_33_requests_and_long_answers_are_whole() {
     assert!(answer.contains(&answer_to(1, &long)), "{}", &answer[..200]);
 }
 
-/// Somebody who opens connections and agrees on nothing has a bound of its own, and ends in time.
+/// A client that opens connections and finishes no handshake has a bound of its own, and ends in time.
 #[tokio::test(start_paused = true)]
 async fn tls_32_slow_handshakes_of_one_client_keep_nobody_out() {
     let secure = Secure::new(|_| {});

@@ -10,7 +10,7 @@ use crate::config::Config;
 use crate::front::websocket::tests::text as frame;
 use crate::keys::KnownKeys;
 
-/// A front that knows `alice`, who may write and ask for the status.
+/// A front with the key `alice`, which allows writes and `status`.
 fn bench() -> Bench {
     bench_with(|_| {})
 }

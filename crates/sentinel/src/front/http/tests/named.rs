@@ -58,7 +58,7 @@ async fn without_a_header_there_is_no_connection() {
         bench.metric(r#"sentinel_rejected_total{reason="parse"}"#),
         "3"
     );
-    // A look whether somebody listens is no fault.
+    // A proxy's check whether the port is open is no fault.
     drop(bench.connect_from([10, 0, 0, 7]));
     settle().await;
     assert_eq!(
@@ -66,7 +66,7 @@ async fn without_a_header_there_is_no_connection() {
         "3"
     );
     assert_eq!(bench.shared.budget.connections(), 0);
-    // Who is on no list names nobody.
+    // A peer on no list cannot name a client.
     let mut client = bench.connect_from([192, 0, 2, 9]);
     client.send(v2([203, 0, 113, 9])).await;
     assert_eq!(client.status().await.0, 400);

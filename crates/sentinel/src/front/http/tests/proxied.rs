@@ -14,7 +14,7 @@ fn bench(change: impl FnOnce(&mut crate::config::Config)) -> Bench {
     })
 }
 
-/// A connection of the proxy's, and the header that says for whom.
+/// A connection of the proxy's, and the header that names its client.
 fn behind(bench: &Bench, last: u8) -> (Client, String) {
     let header = format!("X-Forwarded-For: 203.0.113.{last}\r\n");
     (bench.connect_from([10, 0, 0, 1]), header)
@@ -53,7 +53,7 @@ async fn sharing_86_bodies_behind_a_proxy_are_in_their_clients_shares() {
         let mut direct = bench.connect();
         direct.post(&body).await;
         assert_eq!(direct.status().await.0, 200);
-        // The proxy's connections are whoever's who asks next.
+        // The proxy's connections belong to the client of the next request.
         drop(greedy);
         other
             .post_to("/", "X-Forwarded-For: 203.0.113.9\r\n", &body)

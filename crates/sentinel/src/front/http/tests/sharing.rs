@@ -129,7 +129,7 @@ async fn sharing_65_beyond_its_share_a_slow_reader_holds_the_node_back() {
     assert!(place.upgrade().is_none());
 }
 
-/// At be368fd all of them were read, decoded and hashed before anybody else had a turn: 8 connections with
+/// At be368fd all of them were read, decoded and hashed before any other client had a turn: 8 connections with
 /// transactions of 60 kB tripled the others' p99.
 #[tokio::test(start_paused = true)]
 async fn sharing_73_long_requests_are_served_one_between_two_looks_at_the_sockets() {

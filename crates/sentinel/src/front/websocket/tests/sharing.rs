@@ -133,7 +133,7 @@ async fn sharing_63_fragments_are_in_the_account() {
         let mut client = Client::open(&bench).await;
         for fragment in 0..9 {
             let opcode = if fragment == 0 { TEXT } else { 0 };
-            // Who is beyond the share of its address is closed.
+            // A WebSocket beyond the share of its address is closed.
             let _ = client
                 .0
                 .write_all(&frame(opcode, &vec![b'x'; 50_000]))
@@ -150,7 +150,7 @@ async fn sharing_63_fragments_are_in_the_account() {
     assert_eq!(other.frame().await.1, answer_to(1, "a=1").as_bytes());
 }
 
-/// At be368fd the questions of all 512 WebSockets of four clients were passed on before anybody else was read
+/// At be368fd the questions of all 512 WebSockets of four clients were passed on before any other was read
 /// from, and the last of them waited for all the others.
 #[tokio::test(start_paused = true)]
 async fn sharing_69_questions_are_passed_on_one_between_two_looks_at_the_sockets() {
@@ -201,7 +201,7 @@ async fn sharing_73_long_messages_are_served_one_between_two_looks_at_the_socket
     }
 }
 
-/// At be368fd an event woke all its subscribers at once, and each wrote its first bytes before anybody else was
+/// At be368fd an event woke all its subscribers at once, and each wrote its first bytes before any other client was
 /// read from.
 #[tokio::test(start_paused = true)]
 async fn sharing_71_events_are_taken_by_one_reader_between_two_looks_at_the_sockets() {

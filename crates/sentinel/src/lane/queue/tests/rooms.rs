@@ -63,7 +63,7 @@ fn sharing_89_as_many_sessions_are_woken_as_find_room() {
     assert_eq!(woken(), 2);
     while queue.next(Nanos::ZERO).is_some() {}
     assert_eq!(woken(), 8);
-    // Whoever would wait too long is not woken before that has changed.
+    // A session that would wait too long is not woken before that has changed.
     let opens_at = Nanos::from_secs(600);
     queue.set_pace(Rate::per_second(1_000).unwrap(), opens_at);
     queue.offer_rooms(Nanos::ZERO);

@@ -1,4 +1,4 @@
-//! What cannot be sent keeps its own in their queues, and nobody else.
+//! What cannot be sent holds back its own line only.
 
 use fairq::{ClientKey, KeyScheme};
 
@@ -26,8 +26,8 @@ fn turned(writes: &mut Writes) -> Vec<Hold> {
     writes.take_turned().collect()
 }
 
-/// Before, as many as 512 of one line left its queue to wait for one that was under way, and then nothing left of
-/// anybody.
+/// Before, as many as 512 of one line left its queue to wait for one that was under way, and then no other
+/// write left.
 #[test]
 fn case_110_a_line_of_which_one_waits_takes_nothing_more_from_its_queue() {
     let mut writes = writes();

@@ -82,7 +82,7 @@ async fn sharing_69_no_client_takes_all_queries_of_the_node() {
     // Of 40, less a sixteenth: as many as are free besides.
     assert_eq!((greedy.len(), second.len()), (19, 9));
     let others: Vec<_> = (4..8).map(|last| query(last).unwrap()).collect();
-    // What somebody has already takes nothing.
+    // A subscription that the client has already takes nothing.
     let mut same = open(&rig, 2);
     subscribe(&mut same, "1", "a.b=1").unwrap();
     // One address does not get all events over and over again either.
