@@ -243,7 +243,7 @@ impl Member {
         }
     }
 
-    /// The report that is due, or that says what has changed since the last one came back.
+    /// The report that is due, or that holds what has changed since the last one came back.
     fn next_report(&mut self, now: Nanos, rate: f64) -> Option<Report> {
         let report = self.report();
         if now >= self.due {

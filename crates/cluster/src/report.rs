@@ -123,7 +123,7 @@ impl Report {
         is_sound.then_some(report).ok_or(Unread::Malformed)
     }
 
-    /// Whether a member can have said this.
+    /// Whether a member can have sent this.
     fn is_sound(&self) -> bool {
         let is_demand = |it: &Demand| it.per_second >= 0.0 && (1..=1_000).contains(&it.weight);
         self.limit.is_finite()

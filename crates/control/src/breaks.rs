@@ -11,7 +11,7 @@
 //! | `INTERVAL` | 100 s | Where the clock triggers no breaks, spans and backing off go by BEP-19's interval. | `controller_20_breaks_that_do_not_help_back_off` |
 //! | `JITTER` | 0.1 | Random part of the interval. 20 proxies that start together break at 20 different times. | `jitter_keeps_proxies_apart_and_inside_its_bounds` |
 //! | `WINDOW` | 10 s | The memory of the committed rate ([`Throughput`]). A chain without a block for so long has halted. | `controller_16_block_periodic_stalls_do_not_trigger`, `controller_17_a_halted_chain_gets_no_breaks` |
-//! | `FEW` | 3 | Fewer blocks, windows or block intervals say nothing. | `a_single_slow_window_does_not_trigger`, `controller_16_…` |
+//! | `FEW` | 3 | Fewer blocks, windows or block intervals are too few to judge. | `a_single_slow_window_does_not_trigger`, `controller_16_…` |
 //! | `USUAL` | 600 s | In so long what is usual falls to a third, if less is committed. | `controller_19_a_real_decline_triggers_once`, `a_slow_decline_becomes_usual` |
 //! | `SPAN` | 60 s | The longest span of a measurement: the effect of a break lasts 20 to 40 s (`docs/experiments.md`). | `controller_20_breaks_that_help_go_on` |
 //! | `WORTH` | 1.05 | A break that gains less has not helped: 8 % was about the noise of one run (`docs/sentinel.md`). | `controller_20_breaks_that_do_not_help_back_off` |

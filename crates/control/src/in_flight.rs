@@ -211,7 +211,7 @@ impl InFlight {
         let ahead = AHEAD.as_secs_f64();
         let secs = span.last.saturating_sub(span.began).as_secs_f64();
         let rate = f64::from(span.answers) / secs;
-        // What is not held back says what was asked for, not what the node can do.
+        // Answers to writes that nothing held back show the demand, not what the node can do.
         let is_second = span.was_held && span.last.saturating_sub(self.second) >= SECOND;
         match self.best.back_mut() {
             Some(best) if !is_second => *best = best.max(rate),
@@ -256,7 +256,7 @@ impl InFlight {
         self.stage = self.next_stage(lines, most, answers);
     }
 
-    /// The stage after a round, of which `answers` were seen if they say something.
+    /// The stage after a round, of which `answers` were seen if they show anything.
     fn next_stage(&mut self, lines: usize, most: usize, answers: Option<Answers>) -> Stage {
         let mut stage = self.stage;
         match &mut stage {
@@ -320,7 +320,7 @@ impl InFlight {
         }
     }
 
-    /// How many more writes may be under way, of these those for which no place is kept, and the bound that says so.
+    /// How many more writes may be under way, of these those for which no place is kept, and the bound that limits them.
     /// One is kept for clients that ask for little, beyond the cap where the settings leave room, so that one client
     /// that fills the cap leaves them a place. The next one leaves there after an answer: at a node that stands still
     /// they would only wait.

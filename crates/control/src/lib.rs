@@ -5,7 +5,7 @@
 //!   (`window`, one pure function from a state and what was seen between two blocks to the next state), less what is
 //!   kept for clients that ask for little (`reserve`), the free places of the mempool (`mempool`), the in-flight cap on what waits for the node's answers (`in_flight`), and an
 //!   exact emitter.
-//! - [`Bound`] says what holds the next one back.
+//! - [`Bound`] names the limit that holds the next write back.
 //! - [`BreakController`] decides when nothing is sent for a while, and measures whether that helped.
 //!
 //! What it is not: it sends nothing, follows no chain and reads no clock. The caller passes events
@@ -19,7 +19,7 @@
 //!
 //! | constant | value | reason | row |
 //! |---|---|---|---|
-//! | `FIRST` | 64 transactions | The window before blocks have shown anything, where the chain's last blocks and its limits say nothing: less than two blocks of a chain of 40 transactions a block, which with 500 had 11.6 in its mempool after a second. | tests `pacing_48_a_chain_that_has_shown_nothing…`, `pacing_48_sentinels_alone…` |
+//! | `FIRST` | 64 transactions | The window before blocks have shown anything, where the chain's last blocks and its limits show nothing: less than two blocks of a chain of 40 transactions a block, which with 500 had 11.6 in its mempool after a second. | tests `pacing_48_a_chain_that_has_shown_nothing…`, `pacing_48_sentinels_alone…` |
 //! | `MOST_FIRST` | 1,024 transactions | The same at most where a block by the chain's limits is larger, less what others have there: a fifth of CometBFT's default mempool (5,000), so that four proxies that guess too much are not refused. With 64 a second's 1,000 writes waited up to 1.6 s for three blocks; with 2,048 p99 of a mempool of 300 was 787 ms for 217. | tests `pacing_48_a_steady_load…`, `pacing_48_limits_that_say_too_much…`, `a_cosmos_sdk_chain_with_a_mempool_of_300` |
 //! | `LEAST` | 8 transactions | The window, and the in-flight cap, are not below it: 8 kept a Cosmos SDK chain busy whose checks are serial. | `checks_of_3_ms`, `a_cosmos_sdk_chain` |
 //! | `SECOND` | 1 s | Blocks within it count together, because a transaction may travel longer than a short block lasts; the interval while none is known. The highest rate of answers is kept by the second. | `four_validators_with_fast_blocks`, `a_busy_machine` |

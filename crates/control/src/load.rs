@@ -102,7 +102,7 @@ pub struct Demand {
 ///
 /// What is own is known by hash to the caller. The node reports how many transactions it holds: what
 /// is above the own ones is others'. What is below shows that it dropped own ones (a failed recheck, a
-/// restart), so that the report bounds the own ones until a block or a hash says more.
+/// restart), so that the report bounds the own ones until a block or a hash shows more.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Mempool {
     /// How many it holds at most, as configured or as stated in a refusal.
@@ -145,7 +145,7 @@ impl Mempool {
     }
 
     /// The node held so many when it was asked at `asked`; `own` are own, and of `unknown` of these the report may not
-    /// know. One that was asked before the last block says nothing of what the block left.
+    /// know. One that was asked before the last block does not show what the block left.
     pub(crate) fn reported(&mut self, asked: Nanos, txs: u64, own: u64, unknown: u64) {
         self.heard = self.heard.max(asked);
         if asked > self.last_block {

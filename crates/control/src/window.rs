@@ -145,7 +145,7 @@ impl Window {
         }
     }
 
-    /// What left in it since the last block says what will leave: it is neither a guess nor growing.
+    /// What left in it since the last block shows what will leave: it is neither a guess nor growing.
     pub(crate) const fn is_settled(&self) -> bool {
         self.is_taught && !self.has_grown
     }
@@ -216,7 +216,7 @@ impl Window {
         let waiting = interval.left.of(self.unit) as f64 + interval.others * mean;
         let took_all = waiting <= all.of(self.unit) as f64 / 2.0;
         let worth = self.worth(took_all);
-        // Of a block that can hold no more it says nothing.
+        // Beyond what a block can hold, that it took all shows nothing.
         let most = (self.most).map_or(f64::INFINITY, |most| ours + most * mean);
         let wanted = if took_all {
             worth.max(most.min(2.0 * worth))
@@ -224,7 +224,7 @@ impl Window {
             worth
         };
         let is_short = !interval.since.was_idle && own > 0.0 && self.seconds.len() == RECENT;
-        // What others got says nothing of how much of it would be ours.
+        // What others got does not show how much of it would be ours.
         self.has_grown = wanted > self.size && own > 0.0;
         if self.has_grown || is_short {
             (self.size, self.is_taught) = (wanted, true);

@@ -105,7 +105,7 @@ fn allow_open_files(config: &mut Config) {
         let connections = config.limits.connections;
         let text = "open files allow fewer connections of clients than limits.connections, which is lowered: raise the \
                     hard limit (ulimit -Hn, or LimitNOFILE in the unit)";
-        // The default promises no number of clients, and the line that says where they are served has it.
+        // The default promises no number of clients, and the first line of the log has it.
         if wanted == Config::default().limits.connections {
             debug!(needed, limit, connections, "{text}");
         } else {

@@ -2,7 +2,7 @@
 //!
 //! A restart without a refused connection: a new process takes the listening sockets over from the one that serves.
 //! Both have the same `listen.handover`, the path of a Unix socket. The new process asks there for the sockets, sets
-//! itself up, and says that it serves. The old one answers with the queries that its clients subscribe to. The new one
+//! itself up, and reports that it serves. The old one answers with the queries that its clients subscribe to. The new one
 //! subscribes to them too and ends the connection; from then on it alone accepts, and has the path. The old one serves what
 //! is connected for `shutdown.drain`, tells each HTTP client to connect anew, and ends as after SIGTERM. A new process
 //! that fails before it serves changes nothing. The kernel's queue of connections belongs to the sockets, so none in it is
@@ -53,7 +53,7 @@ const MOST_QUERY_BYTES: u64 = 1 << 20;
 const PATIENCE: Duration = Duration::from_secs(5);
 /// How long a new process may take from the sockets to its first client: it asks each node for its version.
 const SETUP: Duration = Duration::from_mins(1);
-/// What a process says that serves.
+/// The message of a process that serves.
 const SERVING: u8 = b'S';
 
 /// The sockets of the process that serves at this path; none if there is no such process.

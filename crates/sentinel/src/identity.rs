@@ -179,7 +179,7 @@ impl Identities {
     /// Whether a network may use the proxy.
     pub fn allows(&self, address: IpAddr) -> bool {
         let allowed = self.rules.get(address).copied().unwrap_or(self.otherwise);
-        // An address that stands for a key is no host's, whatever a header says.
+        // An address that stands for a key is no host's, whatever a header contains.
         allowed && !is_reserved(address) && !self.is_banned(address)
     }
 

@@ -47,7 +47,7 @@ struct Rules {
 
 /// Each request that carries a secret is compared with all: some 10 µs.
 const MOST_KEYS: usize = 1_000;
-/// The header that carries secrets, unless the file says otherwise.
+/// The header that carries secrets, unless the file names another.
 const HEADER: &str = "x-api-key";
 /// Keys of some 200 bytes each, and comments.
 const MOST_FILE_BYTES: u64 = 1 << 20;

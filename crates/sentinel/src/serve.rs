@@ -189,7 +189,7 @@ fn written_down(config: &Config, shared: &SharedContext) -> Result<Vec<Requests>
     Ok(queues)
 }
 
-/// Says that clients may come.
+/// Logs that clients can connect now, and tells systemd.
 fn announce(config: &Config, (front, admin): (SocketAddr, Option<SocketAddr>), nodes: &str) {
     // Where the operator finds the page and the explanations.
     let (page, explain) = match admin {
@@ -322,7 +322,7 @@ const REST: &str = "the listener of REST";
 fn described(nodes: &Nodes) -> String {
     let node = |node: NodeState| match node.version.as_str() {
         "" => format!("{} (no answer yet)", node.endpoint),
-        // What a node says of itself stays on its line.
+        // A node's version cannot break the line.
         version => format!("{} ({})", node.endpoint, version.escape_debug()),
     };
     let nodes: Vec<String> = nodes.states().into_iter().map(node).collect();

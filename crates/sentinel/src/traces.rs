@@ -178,7 +178,7 @@ impl Exporter {
     }
 }
 
-/// How many spans a collector says that it rejected of a batch that it took: a number of 64 bits, which stands as text in
+/// How many spans a collector reports as rejected of a batch that it took: a number of 64 bits, which stands as text in
 /// the protocol's JSON, and as a number in that of some collectors.
 fn rejected(answer: &str) -> u64 {
     let answer: Value = serde_json::from_str(answer).unwrap_or_default();

@@ -11,7 +11,7 @@ use super::turns::{Turn, Wait};
 use crate::key::{ClientKey, KeyedHash};
 use crate::network::Network;
 
-/// The flows by their clients, and their lanes by connection. As many as the limits say.
+/// The flows by their clients, and their lanes by connection. As many as the limits allow.
 pub(super) struct Clients {
     flows: HashMap<ClientKey, u32, KeyedHash>,
     /// How many flows the clients of an IPv6 /48 have.

@@ -21,7 +21,7 @@ base::settings! {
         pub per_client: usize = 4_096,
         /// Entries in all, 1 to 268,435,456.
         pub entries: usize = 262_144,
-        /// Bytes in all, as the items say them, 1 or more.
+        /// Bytes in all, as the items count them, 1 or more.
         pub bytes: usize = 64 << 20,
         /// Flows of the clients of one IPv6 /48, 1 or more. A single customer may own a /48 with its 65,536
         /// networks of 64 bits; further clients from there are refused.

@@ -143,7 +143,7 @@ impl<T> FairQueue<T> {
         self.total.entries == 0
     }
 
-    /// The bytes of all items, as they say.
+    /// The bytes of all items, as they count them.
     pub const fn bytes(&self) -> u64 {
         self.total.bytes
     }
@@ -387,7 +387,7 @@ impl<T> FairQueue<T> {
     }
 
     /// How long an item would wait that the client pushed now: what it has waiting, at its fair share,
-    /// or all that waits, at the whole rate, if that is sooner. `of` says how much of what the rate is of
+    /// or all that waits, at the whole rate, if that is sooner. `of` gives how much of what the rate is of
     /// a backlog takes: its entries, or its cost. Both are longest waits as long as no more clients
     /// come; [`Nanos::MAX`] when the rate is zero.
     pub fn wait_estimate(

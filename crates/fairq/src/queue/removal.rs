@@ -33,7 +33,7 @@ impl<T> FairQueue<T> {
         self.settle(flow);
     }
 
-    /// Removes the oldest items, of all clients, as long as `age` says that the oldest is over, and hands each to
+    /// Removes the oldest items, of all clients, as long as `age` finds the oldest expired, and hands each to
     /// `removed`: for deadlines, where all items may wait equally long. Looks at an item once.
     pub fn remove_oldest(
         &mut self,

@@ -16,7 +16,7 @@ pub struct Mempool {
     /// Transactions waiting.
     #[serde(rename = "n_txs", alias = "size", deserialize_with = "number")]
     pub txs: u64,
-    /// Their size in bytes; 0 where the node does not say (before 0.31).
+    /// Their size in bytes; 0 where the node does not give it (before 0.31).
     #[serde(
         default,
         rename = "total_bytes",
@@ -277,7 +277,7 @@ impl ClientError {
             )
     }
 
-    /// Whether the node itself said no, so that the way to it is fine.
+    /// Whether the node itself refused, so that the way to it works.
     pub const fn is_from_node(&self) -> bool {
         matches!(
             self,

@@ -31,7 +31,7 @@ pub enum ConnectionError {
         /// Whether part of an answer had arrived.
         mid_message: bool,
     },
-    /// The other side said that this answer was its last (`Connection: close`); it was delivered.
+    /// The other side announced that this answer was its last (`Connection: close`); it was delivered.
     #[error("the node closed the connection after its answer")]
     ClosedAfterAnswer,
     /// A WebSocket close frame.

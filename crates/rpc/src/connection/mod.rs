@@ -269,13 +269,13 @@ impl Connection {
 
     /// Reads once and hands every complete message to `on_message`, in order.
     ///
-    /// One `read` of the socket; level-triggered epoll says when there is more. With TLS it goes
+    /// One `read` of the socket; level-triggered epoll reports when there is more. With TLS it goes
     /// on until no decrypted bytes are left. It writes only to answer a ping. Before the
     /// handshakes are done it goes on with those.
     ///
     /// # Errors
     /// The connection is over, after every complete message was handed over. An orderly end is an
-    /// error as well and says which: see [`ConnectionError`].
+    /// error as well, by its variant: see [`ConnectionError`].
     #[inline]
     pub fn read(
         &mut self,
@@ -347,7 +347,7 @@ impl Connection {
 
     /// Goes on with connect, TLS and WebSocket upgrade; whether they are done.
     ///
-    /// When it says so for the first time call [`read`](Self::read) once: the node's first bytes
+    /// When it is true for the first time call [`read`](Self::read) once: the node's first bytes
     /// may have come with the last of the handshake.
     ///
     /// # Errors

@@ -26,7 +26,7 @@ base::settings! {
         /// The local address to connect from, of the node's address family. Default: the system's
         /// choice.
         pub source: Option<IpAddr> = None,
-        /// Whether the system says when an answer's bytes came, however late they are read. Not through
+        /// Whether the kernel stamps when an answer's bytes came, however late they are read. Not through
         /// TLS. Default: no.
         pub arrival_stamps: bool = false,
         /// Whether each message is the path of a GET, and not the body of a POST. Over HTTP only. Default: no.

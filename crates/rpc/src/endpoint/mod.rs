@@ -5,7 +5,7 @@ use std::io;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, ToSocketAddrs};
 use std::str::FromStr;
 
-/// Why a text is no endpoint or no transport; the message repeats it and says how to write it instead.
+/// Why a text is no endpoint or no transport; the message repeats it and shows how to write it instead.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct EndpointError(String);

@@ -282,7 +282,7 @@ impl<S: BlockSource, C: Fn() -> Nanos + Send> FollowerWorker<S, C> {
         };
     }
 
-    /// Takes in what the node says about itself. `known` is the highest block that was known
+    /// Takes in the node's status. `known` is the highest block that was known
     /// before it was asked.
     fn learn(&mut self, status: &ChainStatus, known: u64) {
         if let Some(last) = self
@@ -346,8 +346,8 @@ impl<S: BlockSource, C: Fn() -> Nanos + Send> FollowerWorker<S, C> {
         self.tell_if_caught_up();
     }
 
-    /// Says up to when everything was handed over. Whatever is stamped later is not earlier than the clock now, but
-    /// for what the source holds.
+    /// Sends the instant up to which everything was handed over. Later stamps are not earlier than the clock now, except
+    /// those of what the source holds.
     fn give_watermark(&mut self) {
         if self.failed || !self.outbox.is_empty() {
             return;
@@ -395,7 +395,7 @@ impl<S: BlockSource, C: Fn() -> Nanos + Send> FollowerWorker<S, C> {
         self.fetch_at = Instant::now() + self.fetch_backoff.pause();
     }
 
-    /// A block that the node has by its own account was not given, and it said this instead.
+    /// A block that the node has by its own account was not given; the node's message instead.
     fn withhold(&mut self, height: u64, said: &str) {
         self.withheld += 1;
         // It may be gone by now: then the next one is asked for.

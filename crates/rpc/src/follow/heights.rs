@@ -22,7 +22,7 @@ pub(super) struct Heard {
     height: u64,
     /// When.
     pub(super) at: Nanos,
-    /// How much earlier the node may have had it; `None` where it said so by itself.
+    /// How much earlier the node may have had it; `None` where the node announced it.
     pub(super) resolution: Option<Nanos>,
 }
 

@@ -138,12 +138,12 @@ pub enum FollowEvent {
         /// The last of them.
         last: u64,
     },
-    /// The results of this block cannot be had. When the node itself said so, no more are asked for: codes
+    /// The results of this block are unavailable. When the node itself refused them, no more are asked for: codes
     /// are known only where the header of the next block shows that all are 0.
     CodesUnavailable {
         /// The block's height.
         height: u64,
-        /// What the node said.
+        /// The node's message.
         reason: String,
     },
     /// No block and no acceptance that comes later was observed before this instant.
@@ -233,7 +233,7 @@ pub struct FollowedBlock {
     pub codes: Vec<u32>,
     /// The name space of each of `codes`.
     pub codespaces: Vec<Arc<str>>,
-    /// Whether `codes` says anything: false when codes were not asked for or cannot be had.
+    /// Whether `codes` is known: false when codes were not asked for or are unavailable.
     pub codes_known: bool,
     /// The gas of the transactions; `None` where their results were not read.
     pub gas: Option<Gas>,

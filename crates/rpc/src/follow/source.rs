@@ -47,7 +47,7 @@ pub enum SourceEvent {
     Open,
     /// The node announced this block.
     Height(u64),
-    /// The node announced a block, and only its status says which.
+    /// The node announced a block, and only its status shows which.
     NewBlock,
     /// New blocks cannot be announced, for this reason; the source tries again.
     Refused(String),

@@ -20,7 +20,7 @@ use crate::budget::{Piece, Reservation};
 use crate::identity::Peer;
 use crate::refusal::{Reason, Refusal};
 
-/// An encrypted connection. Other than that of the library, it has written what it says it has.
+/// An encrypted connection. Unlike the library's, it has written the bytes that it reports as written.
 pub(super) struct Encrypted<IO> {
     tls: TlsStream<IO>,
     /// Bytes that the library has taken and not yet written in whole.

@@ -130,7 +130,7 @@ fn admit<B, IO>(
     }
 }
 
-/// A connection whose first bytes were read, where they say whose it is or agree on its keys.
+/// A connection whose first bytes were read, where they name its client or agree on its keys.
 pub(super) enum Prepared<IO> {
     /// Of this address.
     Plain(IO, IpAddr),

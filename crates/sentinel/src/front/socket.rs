@@ -409,7 +409,7 @@ impl<IO: Stream> Socket<IO> {
         }
     }
 
-    /// Says that nothing more will be written, and reads what still comes for a moment, so that
+    /// Shuts down the writing side, and reads what still comes for a moment, so that
     /// the last answer is not lost to a reset.
     pub(crate) async fn close(&mut self) {
         let until = Instant::now() + LINGER;

@@ -70,7 +70,7 @@ pub(super) fn read(message: &[u8]) -> Option<(Option<u64>, Cow<'_, [u8]>, Answer
     Some((id, member, kind))
 }
 
-/// Whether a member says that the check passed.
+/// Whether a member of the answer shows that the check passed.
 pub(super) fn is_accepted(member: &[u8]) -> bool {
     member.starts_with(ACCEPTED)
 }

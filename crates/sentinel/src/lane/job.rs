@@ -52,7 +52,7 @@ const HASHED_AT_ONCE: usize = 16 << 10;
 pub(super) struct Notes {
     /// The transaction's hash, once it was needed.
     hash: OnceCell<TxHash>,
-    /// What it says of itself as a Cosmos SDK's transaction, once that was needed.
+    /// Its signer, sequence and gas as a Cosmos SDK transaction, once that was needed.
     outline: OnceCell<Option<Box<Outline>>>,
     /// An application-side mempool refused it after its check had counted its sequence: until a block it is
     /// refused as used.

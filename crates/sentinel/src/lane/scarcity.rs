@@ -75,7 +75,7 @@ impl Score {
 }
 
 impl Scarcity {
-    /// A block. Empty ones say nothing.
+    /// Takes a block in. Empty ones show nothing.
     pub(super) fn block(&mut self, block: &Content, limits: Option<BlockLimits>) {
         let Load { txs, bytes, .. } = block.load;
         if txs == 0 {
@@ -87,7 +87,7 @@ impl Scarcity {
             known => known + (mean - known) * SMOOTHING,
         };
         let limits = limits.unwrap_or(BlockLimits::NONE);
-        // Another one of the same size would not fit: one such block is enough, as the number of its transactions says
+        // Another one of the same size would not fit: one such block is enough, as the number of its transactions shows
         // nothing of how many a block takes.
         let is_full = bytes as f64 + mean > limits.bytes as f64 * USABLE;
         self.by_bytes.note(is_full, SCORE);
@@ -279,7 +279,7 @@ mod tests {
         };
         assert_eq!(run(9_900_000).unit, Unit::Gas);
         assert_eq!(run(9_000_000).unit, Unit::Transactions);
-        // A transaction costs what it may use, and its bytes where it does not say.
+        // A transaction costs what it may use, and its bytes where it names none.
         let gas = run(9_900_000);
         assert_eq!(gas.price(5, || Some(100_000)), 10);
         assert_eq!(gas.price(5, || None), 5);
@@ -330,7 +330,7 @@ mod tests {
             }
         }
         let [_, _, gas] = shortages;
-        // No gas is not said, and costs the bytes.
+        // A gas of 0 counts as unknown, and costs the bytes.
         assert_eq!((gas.price(9, || Some(0)), gas.price(9, || Some(1))), (9, 1));
         assert_eq!([0, 1, 64, 65].map(units), [1, 1, 1, 2]);
         assert_eq!(units(usize::MAX), (u32::MAX).div_ceil(BYTES_PER_UNIT));

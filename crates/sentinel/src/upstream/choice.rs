@@ -201,7 +201,7 @@ impl Nodes {
 pub(super) struct QuestionKind {
     /// It may be carried out twice.
     pub(super) may_repeat: bool,
-    /// What becomes of it says something of the node.
+    /// Its outcome shows the health of the node.
     pub(super) counts: bool,
 }
 

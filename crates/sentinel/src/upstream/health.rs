@@ -17,7 +17,7 @@ pub(super) enum Observation {
     },
     /// It did not answer in time, or not as a node does.
     Silent(String),
-    /// It answers, and not with what it has: nothing that it says is believed for a while.
+    /// It answers, but not with its own blocks: its answers are not used for a while.
     Unusable(String),
     /// It cannot be reached.
     Unreachable(String),
@@ -378,7 +378,7 @@ mod tests {
         // A search is slow by itself.
         breaker.answered(SILENT, at(1), false);
         assert_eq!(breaker.late_in(at(1), at(1)), LEAST_LATE);
-        // Whatever else the node answers says that it is not stuck.
+        // Any other answer of the node shows that it is not stuck.
         assert_eq!(breaker.late_in(at(0), at(1)), LEAST_LATE);
         for _ in 0..100 {
             breaker.answered(Nanos::from_millis(500), at(2), true);

@@ -80,7 +80,7 @@ pub struct NodeState {
     pub height: u64,
     /// When the height last rose.
     pub risen_at: Nanos,
-    /// When it was last asked for its height, of the times that it answered, and what it said.
+    /// When it was last asked for its height, of the times that it answered, and that answer.
     pub told: (Nanos, u64),
     /// Its blocks are followed from the one after this one.
     pub followed_after: Option<u64>,
@@ -212,7 +212,7 @@ impl Version {
         Self { major, minor }
     }
 
-    /// Reads what a node says in its status, such as `0.38.17`, `v0.34.24` or `1.0.0-rc1`.
+    /// Reads the version in a node's status, such as `0.38.17`, `v0.34.24` or `1.0.0-rc1`.
     pub fn parse(text: &str) -> Option<Self> {
         let mut numbers = text.trim_start_matches('v').split(['.', '-', '+']);
         let mut number = || numbers.next()?.parse().ok();
@@ -239,7 +239,7 @@ impl Version {
         }
     }
 
-    /// Whether a check's result says what a mempool with priorities made of it.
+    /// Whether a check's result contains what a mempool with priorities made of it.
     pub fn has_priorities(self) -> bool {
         (Self::new(0, 34)..Self::new(0, 38)).contains(&self)
     }

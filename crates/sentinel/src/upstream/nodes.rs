@@ -284,7 +284,7 @@ impl Node {
 /// Reads asked of a second node at a time because the first one is late: a sixteenth of those that may be under way by
 /// default. A node that is well answers some thousand a second so.
 const SECOND_ATTEMPTS: usize = 16;
-/// How long a node may take at the start to say its version.
+/// How long a node may take at the start to answer with its version.
 const VERSION_LIMIT: Duration = Duration::from_secs(2);
 /// A CometBFT node closes connections that were idle for 10 s; leaving them alone a little earlier saves most second
 /// attempts.

@@ -392,12 +392,12 @@ impl Watch {
         };
         let txs = usize::try_from(txs).unwrap_or(usize::MAX);
         let node = self.index;
-        // Should it be left out, the next one says the same, only newer.
+        // Should it be left out, the next one has the same, only newer.
         let _ = self.events.try_send(NodeEvent::Mempool { node, txs, at });
         self.node().state().mempool_txs = txs;
     }
 
-    /// Asks what the last blocks held (20 of them, `blockchain`). What a node does not say, its next blocks show.
+    /// Asks what the last blocks held (20 of them, `blockchain`). What a node leaves out, its next blocks show.
     async fn learn_largest_block(&self) {
         let asked = self.http.call::<Value>("blockchain", &self.account).await;
         let Ok(last) = asked else { return };

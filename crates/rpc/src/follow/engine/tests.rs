@@ -180,7 +180,7 @@ async fn an_announced_block_carries_its_instant_and_a_polled_one_the_time_since_
     following.news(1_000).await;
     assert_eq!(following.blocks[1].resolution, None);
     assert_eq!(following.blocks[1].observed, now);
-    // The node said so to the source, and the status tells which block it is.
+    // The node announced it to the source, and its status shows which block it is.
     following.change(|node| {
         node.status.latest = 8;
         node.status.announced = true;

@@ -125,7 +125,7 @@ pub(super) async fn broadcast(
     }
 }
 
-/// What the node says of a transaction. Logs and events of a committed one are left out: they are asked for by hash.
+/// The node's result for a transaction. Logs and events of a committed one are left out: they are asked for by hash.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct TxResponse {
     height: u64,

@@ -46,7 +46,7 @@ pub(super) struct Exchange<B: Backend, IO> {
     gathered_work: u64,
     /// The `Access-Control-Allow-Origin` of the answer, if a web page asks that may read it.
     allowed_origin: Option<Box<Bytes>>,
-    /// What the access log says of the request.
+    /// The record of the request for the access log.
     seen: Option<Box<Seen>>,
 }
 

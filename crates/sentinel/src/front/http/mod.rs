@@ -44,7 +44,7 @@ pub(crate) struct Http2<B: Backend, IO> {
     pub(crate) slot: Option<Held>,
 }
 
-/// How long a client that was not let in may take to say and to hear something.
+/// How long a client that was not let in may take to send its request and to read the refusal.
 const REFUSED_PATIENCE: Duration = Duration::from_secs(1);
 
 impl<B: Backend, IO: Stream> Connection<B, IO> {

@@ -76,7 +76,7 @@ impl<B: Backend> Parts<'_, B> {
                 let refusal = Refusal::new(Reason::Parse, "CONNECT is not served here");
                 other(Other::Deny(self.unknown_call(), refusal))
             }
-            // The node has no such route, and says so.
+            // The node has no such route, and answers that.
             _ if target.is_v1 && !self.front.backend.has_v1_routes() => {
                 self.read(CallInfo::uri(MethodClass::Other), None)
             }

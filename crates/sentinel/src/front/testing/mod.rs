@@ -1,4 +1,4 @@
-//! Lanes that do what a test says, and connections in memory.
+//! Lanes that do what a test scripts, and connections in memory.
 
 mod bench;
 

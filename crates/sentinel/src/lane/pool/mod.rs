@@ -76,7 +76,7 @@ pub(super) struct Broken {
     pub(super) reason: String,
     /// What was under way on it, in the order in which it was sent.
     pub(super) under_way: Vec<WriteId>,
-    /// Whether the node says that a message was too long for it.
+    /// Whether the node refused a message as too long for it.
     pub(super) is_too_long: bool,
 }
 

@@ -42,7 +42,7 @@ impl Worker {
             .upstream_request(job.class(), now.saturating_sub(sent));
         self.pacer.answered(now, sent);
         self.last_answer = now;
-        // Whatever the node says of what it has committed meanwhile: nothing that comes later would end this write.
+        // Whatever the node answers after it has committed the write meanwhile: nothing that comes later would end this write.
         let is_second = job.may_be_there() && kind != AnswerKind::Accepted;
         if is_second && self.ends_as_shown(write, now) {
             return;

@@ -88,7 +88,7 @@ impl Worker {
         job.map_or(Load::default(), |job| load_of(job, self.pacer.unit()))
     }
 
-    /// Writes that may be under way at once, whatever the pace says.
+    /// Writes that may be under way at once, whatever the pace allows.
     fn most_under_way(&self) -> usize {
         let config = &self.config;
         let of_all = config.fixed.inflight_per_connection * self.pool.in_use().max(1);

@@ -11,7 +11,7 @@ use slab::Slab;
 
 use super::{Event, WriteId, WriteState, Writes};
 
-/// What stays in order: a client's connection or account, as [`Record::line`](crate::lane::job::Record) says.
+/// What stays in order: a client's connection or account, by [`Record::line`](crate::lane::job::Record).
 pub(super) type LineKey = (ClientKey, u64);
 
 /// What carries a write to the node.

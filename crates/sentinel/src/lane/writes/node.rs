@@ -1,4 +1,4 @@
-//! What the node says of writes that have left: refusals, blocks, restarts.
+//! What becomes of writes that have left for the node: refusals, blocks, restarts.
 
 use pacing::Nanos;
 
@@ -81,7 +81,7 @@ impl Writes {
         self.apply_where(WriteState::Refused, Event::AskAgain, now, is_idle);
     }
 
-    /// A block of the node that takes the writes: what it says of own transactions, and the writes that it ends, to be
+    /// A block of the node that takes the writes: what it shows of own transactions, and the writes that it ends, to be
     /// answered.
     pub(crate) fn block(&mut self, hashes: &[TxHash], now: Nanos) -> (Committed, Vec<Job>) {
         let shown = self.shown(hashes, now);

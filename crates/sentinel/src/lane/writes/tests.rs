@@ -94,7 +94,7 @@ fn case_24_the_fate_is_known_when_all_that_was_made_before_is_shown() {
         (Some(8), at(7, 22), 100),
         (Some(8), at(8, 23), 3),
         (Some(8), at(9, 24), 0),
-        // What came before the connection says nothing of it.
+        // An event from before the connection does not concern it.
         (Some(8), at(8, 19), 3),
         (Some(8), at(9, 19), 3),
         // The node was not asked yet.
@@ -136,7 +136,7 @@ fn case_99_what_broke_is_offered_again_in_its_order_once_a_block_could_have_show
     writes.apply(next, Event::LineBusy, AT(2));
     assert_eq!(writes.position(next_other), Position::Behind(SLOT, 1));
     writes.sent(next_other, SLOT, AT(2));
-    // A block that was there before says nothing.
+    // A block that was there before shows nothing.
     assert_eq!(writes.offer_unknown(AT(3), &known(0, Some(2), 10)), 0);
     assert_eq!(writes.offer_unknown(AT(3), &known(0, Some(3), 10)), 2);
     writes.end_refusal(AT(3));
@@ -244,7 +244,7 @@ fn case_98_what_is_longer_than_the_node_reads_goes_alone() {
     };
     assert!(!insert(&mut writes, 749_900).1);
     assert!(insert(&mut writes, 749_961).1);
-    // A gateway whose limit is smaller says so once.
+    // A gateway whose limit is smaller refuses once.
     let [small, large] = [1_000, 400_000].map(|bytes| insert(&mut writes, bytes));
     assert_eq!([small.1, large.1], [false; 2]);
     writes.note_too_long(&[small.0, large.0]);

@@ -11,7 +11,7 @@ use crate::lane::job::{Job, TxHash};
 
 /// What the node was offered, by hash: the writes of each transaction that have not ended, and what is in no block yet.
 ///
-/// The node has accepted those, or may have, until blocks say otherwise. Time alone removes none: a halted chain keeps
+/// The node has accepted those, or may have, until blocks show otherwise. Time alone removes none: a halted chain keeps
 /// all of its mempool. Of very many the oldest are forgotten, as a node may show no blocks at all.
 #[derive(Debug, Default)]
 pub(super) struct Uncommitted {
@@ -65,7 +65,7 @@ impl Known {
     }
 }
 
-/// What a block says.
+/// What a block shows of own transactions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Committed {
     /// Own transactions in it.

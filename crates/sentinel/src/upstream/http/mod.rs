@@ -134,7 +134,7 @@ pub(super) fn end_to_end(headers: &HeaderMap) -> HeaderMap {
         .collect()
 }
 
-/// Whether a header concerns one connection, or how a body is framed on it (RFC 9110, section 7.6.1); what says the length
+/// Whether a header concerns one connection, or how a body is framed on it (RFC 9110, section 7.6.1); what gives the length
 /// of a body is none of these.
 fn is_hop_header(name: &HeaderName, headers: &HeaderMap) -> bool {
     let named = || {

@@ -2,8 +2,8 @@
 //!
 //! A pool of our own rather than the library's, because three things must be certain: a second
 //! attempt goes over a connection that is new, a request that may have been written is not written
-//! twice unless its caller says so, and an answer that is dropped closes its connection at once.
-//! ARCHITECTURE.md says which of them hyper-util's pools do not keep.
+//! twice unless its caller allows it, and an answer that is dropped closes its connection at once.
+//! ARCHITECTURE.md names those that hyper-util's pools do not keep.
 
 use std::pin::Pin;
 use std::sync::Arc;

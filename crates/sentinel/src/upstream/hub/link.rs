@@ -177,7 +177,7 @@ impl Link {
             (number, carried)
         });
         (self.number, self.requests) = (number, Some(requests));
-        // What the last connection's node took says nothing of this one's.
+        // The number that the last connection's node took need not hold for this one's.
         (self.most, self.asked) = (QUERIES_PER_LINK, self.subscriptions.len());
         for known in &self.subscriptions {
             self.write(known.id, "subscribe", &known.feed.query);

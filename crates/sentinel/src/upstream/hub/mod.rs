@@ -285,7 +285,7 @@ impl HubWorker {
     }
 }
 
-/// The node's words, which it would say of connections.
+/// The node's own error, which it has for connections.
 fn too_many_subscribers(most: usize) -> String {
     format!("max_subscription_clients {most} reached")
 }

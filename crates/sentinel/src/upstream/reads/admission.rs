@@ -40,7 +40,7 @@ pub struct ReadRequest {
 }
 
 impl ReadRequest {
-    /// What it says to the node, in its body or its target.
+    /// Its question to the node, in its body or its target.
     pub(super) fn call(&self) -> Bytes {
         let call = if self.body.is_empty() {
             &self.target

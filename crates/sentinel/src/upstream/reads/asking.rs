@@ -143,10 +143,14 @@ fn push_headers(key: &mut Vec<u8>, headers: &HeaderMap) {
 }
 
 /// How long anybody may keep an answer with this status and these headers, at most a day: so many seconds unless the node
-/// says otherwise. CometBFT says so if each argument was given that names the height (`rpc.Cacheable` in
+/// sets otherwise. CometBFT allows it if each argument was given that names the height (`rpc.Cacheable` in
 /// `rpc/core/routes.go`, v0.38.17). `None` if it is one client's: it has another directive, comes from another cache, or has
 /// a header that names the request.
-pub(super) fn public_for(status: u16, headers: &HeaderMap, unless_told: u64) -> Option<Duration> {
+pub(super) fn public_for(
+    status: u16,
+    headers: &HeaderMap,
+    default_seconds: u64,
+) -> Option<Duration> {
     let mut seconds = None;
     for (name, value) in headers {
         let value = value.as_bytes();
@@ -160,7 +164,7 @@ pub(super) fn public_for(status: u16, headers: &HeaderMap, unless_told: u64) -> 
             _ => {}
         }
     }
-    let seconds = seconds.unwrap_or(unless_told).min(LONGEST_SECONDS);
+    let seconds = seconds.unwrap_or(default_seconds).min(LONGEST_SECONDS);
     (status == 200).then(|| Duration::from_secs(seconds))
 }
 

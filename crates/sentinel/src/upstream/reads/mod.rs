@@ -65,8 +65,8 @@ struct Shared<'a> {
     /// The node that its answer is kept for.
     node: NodeIndex,
     id: Option<&'a KeptId>,
-    /// How many seconds its answer may be kept if the node does not say.
-    unless_told: u64,
+    /// How many seconds its answer may be kept if the node sets no limit.
+    default_seconds: u64,
     /// What its answer is charged to.
     charge: Reservation,
 }
@@ -126,7 +126,7 @@ impl Reads {
     /// [`forward`](Self::forward), such as those on a WebSocket.
     ///
     /// # Errors
-    /// A refusal with [`Reason::Rate`](crate::refusal::Reason) that says when to try again;
+    /// A refusal with [`Reason::Rate`](crate::refusal::Reason) with the time to try again;
     /// then nothing was taken.
     pub fn admit(&self, client: ClientKey, calls: u32) -> Result<(), Refusal> {
         self.admission.charge(client, calls)
@@ -199,7 +199,7 @@ impl Reads {
             asking,
             node: near,
             id: id.as_ref(),
-            unless_told: 0,
+            default_seconds: 0,
             charge: ledger.nothing(),
         };
         let head = (answer.status, &answer.headers);
@@ -250,7 +250,7 @@ impl Reads {
     ) -> Result<(), Refusal> {
         let is_awaited = shared.asking.answered();
         let is_wanted = |fresh: &Duration| is_awaited || !fresh.is_zero();
-        let fresh = asking::public_for(status, headers, shared.unless_told).filter(is_wanted);
+        let fresh = asking::public_for(status, headers, shared.default_seconds).filter(is_wanted);
         // Another node's is kept under another key, and measured by another height.
         let Some(fresh) = fresh.filter(|_| body.is_of(shared.node)) else {
             return Ok(());

@@ -33,7 +33,7 @@ pub(super) fn hash(target: &[u8], body: &[u8]) -> Option<[u8; 32]> {
     bytes?.try_into().ok()
 }
 
-/// The part of the genesis file that a call asks for: the first, unless it says otherwise.
+/// The part of the genesis file that a call asks for: the first, unless it names another.
 pub(super) fn chunk(target: &[u8], body: &[u8]) -> Option<u64> {
     let chunk = number(("chunk", 0), target, body);
     chunk.ok().map(Option::unwrap_or_default)
@@ -43,7 +43,7 @@ pub(super) fn chunk(target: &[u8], body: &[u8]) -> Option<u64> {
 ///
 /// CometBFT 0.38.17 with 11,000 transactions answered `status` in 0.2 ms, `block_results` of 350 transactions in 4,
 /// `block_search` of all blocks in 9, and `tx_search` of all transactions in 40 to 90, which is more than any price here:
-/// the node looks at all that match. A page, each entry of which it loads, has 30 entries unless the call says
+/// the node looks at all that match. A page, each entry of which it loads, has 30 entries unless the call asks
 /// otherwise, and 100 at most (`rpc/core/env.go`).
 pub(crate) fn price(method: &str, target: &[u8], body: &[u8]) -> u32 {
     let (base, page) = match method {
@@ -64,7 +64,7 @@ pub(crate) fn price(method: &str, target: &[u8], body: &[u8]) -> u32 {
 }
 
 /// What a page costs that a call of gRPC or REST asks for: 1 to 100. The Cosmos SDK bounds none, and has 100 entries unless the call
-/// says otherwise (`DefaultLimit` in its `types/query/pagination.go`).
+/// asks otherwise (`DefaultLimit` in its `types/query/pagination.go`).
 pub(crate) fn price_of_page(query: Option<&str>, message: Option<&[u8]>) -> u32 {
     let told = encoding::pairs(query.unwrap_or_default().as_bytes());
     let limits = told.filter(|(key, _)| **key == *b"pagination.limit");

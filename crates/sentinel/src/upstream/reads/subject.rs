@@ -15,7 +15,7 @@ use crate::upstream::node_state::NodeDoor;
 /// What a question asks for whose answer several may get. One that cannot change is kept if it names the same, so that a
 /// node or a gateway that mixes answers up gives no other client a wrong one.
 ///
-/// `header_by_hash` is none of these: its answer does not say of which hash it is.
+/// `header_by_hash` is none of these: its answer does not contain the hash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Subject {
     Genesis,

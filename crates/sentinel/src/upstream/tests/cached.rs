@@ -247,7 +247,7 @@ async fn case_100_an_answer_of_another_height_than_was_asked_for_is_not_kept() {
 
 #[tokio::test]
 async fn case_100_what_a_gateway_may_have_written_for_one_client_goes_to_no_other() {
-    // What the answer says: another directive in the same header or a second one, no time left, another cache's age,
+    // Answers with another directive in the same header or a second one, no time left, another cache's age,
     // a header that names the request.
     for head in [
         "Cache-Control: public, max-age=60, no-store\r\n",
@@ -268,7 +268,7 @@ async fn case_100_what_a_gateway_may_have_written_for_one_client_goes_to_no_othe
         }
         rig.stop().await;
     }
-    // What the request says: a host that a gateway may repeat.
+    // Requests with a host that a gateway may repeat.
     let node = Node::new(|_| of_height(8), PUBLIC);
     let rig = node.rig().await;
     let names = [

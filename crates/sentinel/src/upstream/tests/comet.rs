@@ -78,7 +78,7 @@ async fn kept_answers_are_those_of_the_real_node() {
     }
     let by_hash = format!("header_by_hash?hash=0x{block_hash}");
     for target in [
-        // Its answer does not say of which hash it is.
+        // Its answer does not contain the hash.
         by_hash.as_str(),
         "block",
         "block_results",

@@ -34,7 +34,7 @@ pub(super) fn answer(request: &ScriptedRequest, height: u64) -> Vec<u8> {
     )
 }
 
-/// A node whose WebSockets to the hub do what `script` says, which is given the first message and the
+/// A node whose WebSockets to the hub do what `script` does, which is given the first message and the
 /// connection's number. That message tells the hub's from a follower's, whose id is 0.
 fn node(
     script: impl Fn(&mut ScriptedConnection, String, usize) + Send + Sync + 'static,

@@ -167,7 +167,7 @@ async fn json_41_no_spelling_takes_a_broadcast_past_the_write_lane() {
     let forwarded = std::mem::take(&mut bench.fake.state().forwarded);
     assert_eq!(forwarded.len(), 3);
 
-    // The node executes these whatever the HTTP method says.
+    // The node executes these whatever the HTTP method is.
     let body = sync("1", "z");
     for method in ["PUT", "OPTIONS"] {
         let len = body.len();

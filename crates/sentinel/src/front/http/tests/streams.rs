@@ -418,7 +418,7 @@ async fn http_35_no_more_streams_are_served_than_are_allowed() {
     assert_eq!(served, MOST_STREAMS as usize);
 }
 
-/// A request whose length is another than it says, or said twice, is no request, and nothing of it reaches the node.
+/// A request whose length differs from its header, or has two such headers, is no request, and nothing of it reaches the node.
 #[tokio::test(start_paused = true)]
 async fn http_35_a_body_of_another_length_than_stated_is_not_served() {
     for (lengths, is_served) in [
