@@ -216,7 +216,7 @@ fn content(block: &Block, hash: BlockHash, height: u64) -> BitcoinBlock {
     }
 }
 
-/// Between the beginnings of two connections: a node that has banned us is not hammered.
+/// Shortest time between two attempts to connect, so that a node that has banned this peer is not flooded.
 const BETWEEN_CONNECTIONS: Duration = Duration::from_secs(1);
 /// Announced blocks that are kept, whatever the node announces.
 const MOST_ANNOUNCED: usize = 1_000;
