@@ -30,7 +30,7 @@ pub(super) struct PeerSource<C> {
     /// No connection is opened before this instant, so that a node that ends connections is not flooded with new ones.
     not_before: Instant,
     headers: Headers,
-    announcements: Announcements,
+    pending: Announcements,
 }
 
 /// Announcements that the follower has not fetched.
@@ -58,7 +58,7 @@ impl<C: Fn() -> Nanos + Send> PeerSource<C> {
             peer: None,
             not_before: Instant::now(),
             headers: Headers::from(network.genesis),
-            announcements: Announcements::default(),
+            pending: Announcements::default(),
         }
     }
 
@@ -82,7 +82,7 @@ impl<C: Fn() -> Nanos + Send> PeerSource<C> {
     ) -> Result<T, ClientError> {
         let mut peer = self.connect().await?;
         peer.send(request).await?;
-        let (announcements, clock) = (&mut self.announcements, &self.clock);
+        let (announcements, clock) = (&mut self.pending, &self.clock);
         let mut announced = |inventory| announcements.note(inventory, clock());
         let answer = peer.answer(late, &mut announced, pick).await?;
         self.peer = Some(peer);
@@ -166,7 +166,7 @@ impl<C: Fn() -> Nanos + Send + Sync> Source for PeerSource<C> {
     }
 
     fn announced(&mut self) -> Vec<([u8; 32], Nanos)> {
-        let blocks = self.announcements.blocks.drain(..);
+        let blocks = self.pending.blocks.drain(..);
         blocks
             .map(|(hash, at)| (reversed(hash.to_byte_array()), at))
             .collect()
@@ -175,12 +175,10 @@ impl<C: Fn() -> Nanos + Send + Sync> Source for PeerSource<C> {
     async fn wait(&mut self) -> Result<Wake, ClientError> {
         loop {
             // Transactions first, so that the events keep the order of their stamps.
-            if !self.announcements.accepted.is_empty() {
-                return Ok(Wake::Accepted(std::mem::take(
-                    &mut self.announcements.accepted,
-                )));
+            if !self.pending.accepted.is_empty() {
+                return Ok(Wake::Accepted(std::mem::take(&mut self.pending.accepted)));
             }
-            if let Some(at) = self.announcements.unreported.take() {
+            if let Some(at) = self.pending.unreported.take() {
                 return Ok(Wake::Block(at));
             }
             // The next request opens a connection.
@@ -192,7 +190,7 @@ impl<C: Fn() -> Nanos + Send + Sync> Source for PeerSource<C> {
             let Some(mut peer) = self.peer.take() else {
                 continue;
             };
-            let (announcements, clock) = (&mut self.announcements, &self.clock);
+            let (announcements, clock) = (&mut self.pending, &self.clock);
             let mut announced = |inventory| announcements.note(inventory, clock());
             peer.handle_routine(received?, &mut announced).await?;
             self.peer = Some(peer);

@@ -146,11 +146,7 @@ fn push_headers(key: &mut Vec<u8>, headers: &HeaderMap) {
 /// sets otherwise. CometBFT allows it if each argument was given that names the height (`rpc.Cacheable` in
 /// `rpc/core/routes.go`, v0.38.17). `None` if it is one client's: it has another directive, comes from another cache, or has
 /// a header that names the request.
-pub(super) fn public_for(
-    status: u16,
-    headers: &HeaderMap,
-    default_seconds: u64,
-) -> Option<Duration> {
+pub(super) fn public_for(status: u16, headers: &HeaderMap, default_s: u64) -> Option<Duration> {
     let mut seconds = None;
     for (name, value) in headers {
         let value = value.as_bytes();
@@ -164,7 +160,7 @@ pub(super) fn public_for(
             _ => {}
         }
     }
-    let seconds = seconds.unwrap_or(default_seconds).min(LONGEST_SECONDS);
+    let seconds = seconds.unwrap_or(default_s).min(LONGEST_SECONDS);
     (status == 200).then(|| Duration::from_secs(seconds))
 }
 

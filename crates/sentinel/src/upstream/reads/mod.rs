@@ -66,7 +66,7 @@ struct Shared<'a> {
     node: NodeIndex,
     id: Option<&'a KeptId>,
     /// How many seconds its answer may be kept if the node sets no limit.
-    default_seconds: u64,
+    default_s: u64,
     /// What its answer is charged to.
     charge: Reservation,
 }
@@ -199,7 +199,7 @@ impl Reads {
             asking,
             node: near,
             id: id.as_ref(),
-            default_seconds: 0,
+            default_s: 0,
             charge: ledger.nothing(),
         };
         let head = (answer.status, &answer.headers);
@@ -250,7 +250,7 @@ impl Reads {
     ) -> Result<(), Refusal> {
         let is_awaited = shared.asking.answered();
         let is_wanted = |fresh: &Duration| is_awaited || !fresh.is_zero();
-        let fresh = asking::public_for(status, headers, shared.default_seconds).filter(is_wanted);
+        let fresh = asking::public_for(status, headers, shared.default_s).filter(is_wanted);
         // Another node's is kept under another key, and measured by another height.
         let Some(fresh) = fresh.filter(|_| body.is_of(shared.node)) else {
             return Ok(());
