@@ -79,7 +79,7 @@ impl Reads {
             node: near,
             id: None,
             // The node says nothing of it.
-            unless_told: match asked {
+            default_s: match asked {
                 Subject::Latest => 0,
                 _ => asking::LONGEST_SECONDS,
             },
