@@ -2,8 +2,6 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
-use std::thread;
 
 use rustix::process::{Pid, Signal, test_kill_process};
 use serde_json::Value;
@@ -258,85 +256,121 @@ fn a_node_that_cannot_start_speaks_for_itself() {
     assert_eq!(left, Vec::<PathBuf>::new(), "a home was left behind");
 }
 
-/// Every file under `config/` but sentinel's own, a few runs of each; that all of their runs can be
-/// planned is tested without playing them.
-#[test]
-fn every_scenario_file_runs_scaled_down_on_the_built_in_node() {
-    let place = Place::new();
-    let config = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../config");
-    let mut files: Vec<PathBuf> = fs::read_dir(config)
-        .unwrap()
-        .map(|entry| entry.unwrap().path())
-        .filter(|path| path.extension().is_some_and(|end| end == "toml"))
-        // One configures sentinel, some hold back processes, which the built-in node is not.
-        .filter(|path| {
-            let name = path.file_stem().unwrap().to_string_lossy();
-            let holds_back = name == "gigablock-ceiling"
-                || name.starts_with("prove-") && name != "prove-builtin";
-            name != "sentinel" && !holds_back
-        })
-        .collect();
-    files.sort();
-    // They wait more than they work.
-    let files = Mutex::new(files.into_iter());
-    let next = || files.lock().unwrap().next();
-    thread::scope(|scope| {
-        for _ in 0..PLAYED_AT_ONCE {
-            scope.spawn(|| {
-                while let Some(file) = next() {
-                    play(&place, &file);
+/// Every file under `config/` but sentinel's own can be planned as it is and, scaled down, played on the built-in
+/// node.
+mod scenario {
+    use super::*;
+
+    /// A test for each file, with the flags that make it quick; `-` where its nodes have to be processes.
+    macro_rules! scenarios {
+        ($($name:ident: $flags:literal,)*) => {
+            const ALL: &[&str] = &[$(stringify!($name)),*];
+            $(
+                #[test]
+                fn $name() {
+                    play(&stringify!($name).replace('_', "-"), $flags);
                 }
-            });
-        }
-    });
-}
+            )*
+        };
+    }
 
-/// What it takes to be quick: the scale, and which of many runs are played.
-fn flags(name: &str) -> &'static str {
-    match name {
-        "bep19-mempool" => "--scale 0.0001 --only duration=1s",
-        "bep19-square-wave" => "--scale 0.0001 --only control",
-        "bep19-stress" => "--scale 0.0001 --only duration=1s",
-        "cometbft-qa" => "--scale 0.0005 --only r=200",
-        // A ramp ends when its node is full: that takes its time.
-        "ramp-until-saturated" => "--scale 0.1",
-        // What has sentinel in it is played by .ci/run, which has built one.
-        "sentinel-ab" => "--scale 0.001 --only direct",
+    scenarios! {
+        bep10_bulk: "--scale 0.0005",
+        bep19_mempool: "--scale 0.0001 --only duration=1s",
+        bep19_pause: "--scale 0.0005 --set campaign.repeats=1",
+        bep19_square_wave: "--scale 0.0001 --only control",
+        bep19_stress: "--scale 0.0001 --only duration=1s",
+        bep23_experiment_1: "--scale 0.0005",
+        bep23_experiment_2: "--scale 0.0005",
+        bep23_experiment_3: "--scale 0.0005",
+        cometbft_qa: "--scale 0.0005 --only r=200",
+        constant: "--scale 0.02",
         // Behind a refused transaction its account's others wait in vain.
-        "cosmos-sentinel" => "--scale 0.005 --only direct --set settings.drain_timeout=1s",
-        "prove-builtin" => "--scale 0.02 --only blocks,",
-        name if name.starts_with("bep") || name == "ramp-30s" => "--scale 0.0005",
-        _ => "--scale 0.02",
+        cosmos_gas: "--scale 0.005 --set settings.drain_timeout=1s",
+        cosmos_overload: "--scale 0.005 --set settings.drain_timeout=1s",
+        cosmos_ramp: "--scale 0.005 --set settings.drain_timeout=1s",
+        cosmos_recheck: "--scale 0.005 --set settings.drain_timeout=1s",
+        // What has sentinel in it is played by .ci/run, which has built one.
+        cosmos_sentinel: "--scale 0.005 --only direct --set campaign.repeats=1 --set settings.drain_timeout=1s",
+        cosmos_stages: "--scale 0.005 --set settings.drain_timeout=1s",
+        flood: "--scale 0.02",
+        gigablock_btcd: "--scale 0.005",
+        gigablock_ceiling: "-",
+        gigablock_cometbft: "--scale 0.005",
+        gigablock_ramp: "--scale 0.005",
+        gigablock_talk: "--scale 0.005",
+        phases: "--scale 0.02",
+        prove_btcd: "-",
+        prove_builtin: "--scale 0.02 --set campaign.repeats=2 --only blocks,",
+        prove_cometbft: "-",
+        prove_simd: "-",
+        ramp: "--scale 0.02",
+        ramp_30s: "--scale 0.0005",
+        // A ramp ends when its node is full: that takes its time.
+        ramp_until_saturated: "--scale 0.1",
+        sentinel_ab: "--scale 0.001 --only direct",
+        sinking_node: "--scale 0.02",
+        square: "--scale 0.02",
+        trace: "--scale 0.02",
+    }
+
+    fn config() -> PathBuf {
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../config")
+    }
+
+    #[test]
+    fn no_file_is_left_out() {
+        let files = fs::read_dir(config()).unwrap();
+        let paths = files.map(|entry| entry.unwrap().path());
+        let mut names: Vec<String> = paths
+            .filter(|path| path.extension().is_some_and(|end| end == "toml"))
+            .map(|path| {
+                path.file_stem()
+                    .unwrap()
+                    .to_str()
+                    .unwrap()
+                    .replace('-', "_")
+            })
+            .filter(|name| name != "sentinel")
+            .collect();
+        names.sort();
+        assert_eq!(names, ALL);
+    }
+
+    fn play(name: &str, flags: &str) {
+        let place = Place::new();
+        let file = config().join(format!("{name}.toml"));
+        let planned = place.txgen(&format!("run {} --dry-run", file.display()));
+        planned.expect(0);
+        // One run with its load, or a campaign with how many there are.
+        let is_one = planned.printed("transactions") && planned.printed("load");
+        assert!(is_one || planned.printed(" runs, "), "{planned}");
+        assert_eq!(place.contents(), Vec::<String>::new());
+        if flags == "-" {
+            return;
+        }
+        // Quick blocks, where the file does not say how the node is.
+        let says = fs::read_to_string(&file).unwrap().contains("[builtin");
+        let blocks = if says {
+            ""
+        } else {
+            "--set node.builtin.block_interval=20ms"
+        };
+        let ended = place.txgen(&format!(
+            "run {} --node builtin {flags} {blocks} --out all --no-tui",
+            file.display()
+        ));
+        if place.path().join("all/campaign.json").exists() {
+            ends_as_judged(&place, "all", &ended);
+            return;
+        }
+        let summary = place.run("all").summary();
+        summary.assert_conserved();
+        assert!(matches!(ended.code, Some(0 | 98 | 99)), "{ended}");
+        let invalid = summary.text("verdict.schedule") == "invalid";
+        assert_eq!(ended.code == Some(98), invalid, "{ended}");
     }
 }
-
-fn play(place: &Place, file: &Path) {
-    let name = file.file_stem().unwrap().to_str().unwrap();
-    // Quick blocks, where the file does not say how the node is.
-    let says = fs::read_to_string(file).unwrap().contains("[builtin");
-    let blocks = if says {
-        ""
-    } else {
-        "--set node.builtin.block_interval=20ms"
-    };
-    let line = format!(
-        "run {} --node builtin {} {blocks} --out {name} --no-tui",
-        file.display(),
-        flags(name)
-    );
-    let ended = place.txgen(&line);
-    if place.path().join(name).join("campaign.json").exists() {
-        ends_as_judged(place, name, &ended);
-        return;
-    }
-    let summary = place.run(name).summary();
-    summary.assert_conserved();
-    assert!(matches!(ended.code, Some(0 | 98 | 99)), "{name}: {ended}");
-    let invalid = summary.text("verdict.schedule") == "invalid";
-    assert_eq!(ended.code == Some(98), invalid, "{name}: {ended}");
-}
-
-const PLAYED_AT_ONCE: usize = 4;
 
 #[test]
 #[ignore = "needs cometbft"]

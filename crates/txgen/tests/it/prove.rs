@@ -63,31 +63,38 @@ fn conclusions(document: &Value) -> Vec<&str> {
         .collect()
 }
 
-#[test]
-fn what_limits_is_followed_and_what_does_not_is_not() {
-    // The blocks limit, and then the checks.
-    for (block, check, limits) in [("100", "0.1ms", "block"), ("1000", "3ms", "check")] {
-        let (document, ended) = played(&LIMITED.replace("BLOCK", block).replace("CHECK", check));
-        let runs = document["runs"].as_array().unwrap();
-        assert_eq!(
-            runs.len(),
-            12,
-            "two rounds of two resources, each between unchanged runs"
-        );
-        assert_eq!(runs[0]["label"], "check unchanged #1");
-        assert_eq!(runs[1]["label"], "check x 0.700 #1");
-        let sound = conclusions(&document);
-        // What follows a setting of the node is limited by the node, and by nothing of the generator's.
-        assert!(sound.iter().all(|by| *by == "node"), "{sound:?} {ended}");
-        for resource in ["block", "check"] {
-            let told = effects(&document, resource);
-            assert_eq!(told.len(), 2, "{document}");
-            let may = if resource == limits { "limits" } else { "none" };
-            let only = told.iter().all(|it| **it == may || **it == "cannot_tell");
-            assert!(only || sound.len() < 4, "{resource}: {told:?} {ended}");
-        }
-        ended.prints("elasticity (95 %)").fits_a_terminal();
+/// A node with such blocks and checks, of which one limits.
+fn what_limits_is_followed_and_what_does_not_is_not(block: &str, check: &str, limits: &str) {
+    let (document, ended) = played(&LIMITED.replace("BLOCK", block).replace("CHECK", check));
+    let runs = document["runs"].as_array().unwrap();
+    assert_eq!(
+        runs.len(),
+        12,
+        "two rounds of two resources, each between unchanged runs"
+    );
+    assert_eq!(runs[0]["label"], "check unchanged #1");
+    assert_eq!(runs[1]["label"], "check x 0.700 #1");
+    let sound = conclusions(&document);
+    // What follows a setting of the node is limited by the node, and by nothing of the generator's.
+    assert!(sound.iter().all(|by| *by == "node"), "{sound:?} {ended}");
+    for resource in ["block", "check"] {
+        let told = effects(&document, resource);
+        assert_eq!(told.len(), 2, "{document}");
+        let may = if resource == limits { "limits" } else { "none" };
+        let only = told.iter().all(|it| **it == may || **it == "cannot_tell");
+        assert!(only || sound.len() < 4, "{resource}: {told:?} {ended}");
     }
+    ended.prints("elasticity (95 %)").fits_a_terminal();
+}
+
+#[test]
+fn blocks_that_limit_are_followed_and_checks_that_do_not_are_not() {
+    what_limits_is_followed_and_what_does_not_is_not("100", "0.1ms", "block");
+}
+
+#[test]
+fn checks_that_limit_are_followed_and_blocks_that_do_not_are_not() {
+    what_limits_is_followed_and_what_does_not_is_not("1000", "3ms", "check");
 }
 
 #[test]

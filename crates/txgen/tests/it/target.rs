@@ -9,7 +9,6 @@ use chain_bigchaindb::fixture::{API, BigchaindbKind};
 use devnode::Blueprint;
 use serde_json::Value;
 
-use crate::bitcoin;
 use crate::support::{Ended, Node, Place, RunFolder, quick};
 
 /// A kind of target on a built-in node.
@@ -43,10 +42,10 @@ impl Case {
     }
 
     fn bitcoin() -> Self {
-        let node = bitcoin::node(&Place::new(), |_| ());
+        let node = crate::bitcoin::node(&Place::new(), |_| ());
         Self {
             name: "bitcoin",
-            endpoints: bitcoin::url(&node),
+            endpoints: crate::bitcoin::url(&node),
             _node: node,
         }
     }
@@ -68,28 +67,33 @@ impl Case {
         serde_json::from_str(&text).unwrap()
     }
 
-    /// Ramp, search and a campaign.
-    fn check_every_command(&self) {
+    /// A ramp.
+    fn ramp(&self) {
         let place = Place::new();
-        let flags = self.flags();
         let ended = place.txgen(&format!(
-            "ramp --start 20 --step 20 --every 500ms --to 40 --out ramp {flags}"
+            "ramp --start 20 --step 20 --every 500ms --to 40 --out ramp {}",
+            self.flags()
         ));
         assert_ne!(ended.code, Some(2), "{ended}");
         self.check_run(&place.run("ramp"));
-        for (name, command) in [
-            ("list", "search --rates 20,40"),
-            (
-                "search",
-                "search --from 20 --max 40 --min 10 --time-limit 30s",
-            ),
-        ] {
-            let ended = place.txgen(&format!("{command} --duration 1s --out {name} {flags}"));
-            self.check_points(&place, name, &ended);
-        }
+    }
+
+    /// A search of a kind.
+    fn search(&self, rates: &str) {
+        let place = Place::new();
+        let ended = place.txgen(&format!(
+            "search {rates} --duration 1s --out search {}",
+            self.flags()
+        ));
+        self.check_points(&place, "search", &ended);
+    }
+
+    fn campaign(&self) {
+        let place = Place::new();
         place.write("campaign.toml", CAMPAIGN);
         let ended = place.txgen(&format!(
-            "run campaign.toml --no-tui --out campaign {flags}"
+            "run campaign.toml --no-tui --out campaign {}",
+            self.flags()
         ));
         let account = Self::document(&place, "campaign/campaign.json", &ended);
         assert_eq!(account["state"], "done", "{ended}");
@@ -99,6 +103,18 @@ impl Case {
         }
         // Between runs the nodes were asked what they hold, in a way that they answer.
         assert!(!ended.to_string().contains("not at rest"), "{ended}");
+    }
+
+    /// Without endpoints the node that the target needs is started.
+    fn starts_its_node(place: &Place, target: &str) {
+        let ended = place.txgen(&format!(
+            "search --target {target} --rates 20 --duration 1s --out search"
+        ));
+        let account = Self::document(place, "search/search.json", &ended);
+        let folder = account["points"][0]["folder"].as_str().unwrap();
+        let run = place.run(&format!("search/{folder}"));
+        assert_eq!(run.manifest()["plan"]["target"], target, "{ended}");
+        assert_eq!(account["points"][0]["recovered"], true, "{ended}");
     }
 
     fn check_points(&self, place: &Place, name: &str, ended: &Ended) {
@@ -130,32 +146,40 @@ repeats = 2
 kind = "endpoints"
 "#;
 
-#[test]
-fn every_command_loads_a_cometbft_node() {
-    Case::cometbft().check_every_command();
+/// A module for each kind of target, with a test for each command.
+macro_rules! every_command_loads {
+    ($($target:ident),*) => {
+        $(
+            mod $target {
+                use super::{Case, Place};
+
+                #[test]
+                fn a_ramp_loads_it() {
+                    Case::$target().ramp();
+                }
+
+                #[test]
+                fn a_list_of_rates_loads_it() {
+                    Case::$target().search("--rates 20,40");
+                }
+
+                #[test]
+                fn a_search_loads_it() {
+                    Case::$target().search("--from 20 --max 40 --min 10 --time-limit 5s");
+                }
+
+                #[test]
+                fn a_campaign_loads_it() {
+                    Case::$target().campaign();
+                }
+
+                #[test]
+                fn its_node_is_started_where_none_is_named() {
+                    Case::starts_its_node(&Place::new(), stringify!($target));
+                }
+            }
+        )*
+    };
 }
 
-#[test]
-fn every_command_loads_a_bigchaindb_server() {
-    Case::bigchaindb().check_every_command();
-}
-
-#[test]
-fn every_command_loads_a_bitcoin_node() {
-    Case::bitcoin().check_every_command();
-}
-
-#[test]
-fn every_command_starts_the_node_that_its_target_needs() {
-    let place = Place::new();
-    for target in ["cometbft", "bigchaindb", "bitcoin"] {
-        let ended = place.txgen(&format!(
-            "search --target {target} --rates 20 --duration 1s --out {target}"
-        ));
-        let account = Case::document(&place, &format!("{target}/search.json"), &ended);
-        let folder = account["points"][0]["folder"].as_str().unwrap();
-        let run = place.run(&format!("{target}/{folder}"));
-        assert_eq!(run.manifest()["plan"]["target"], target, "{ended}");
-        assert_eq!(account["points"][0]["recovered"], true, "{ended}");
-    }
-}
+every_command_loads!(cometbft, bigchaindb, bitcoin);
