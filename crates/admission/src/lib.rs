@@ -35,5 +35,5 @@ mod model;
 
 pub use admit::{Admit, Key, KeyBits, Outcome, OutputKey, Refused, Verdict, VerdictOf};
 pub use filter::{FastFilter, Filter, Layout, Secret};
-pub use pipeline::{Counters, Orphans, Pipeline, Serial, Settings};
+pub use pipeline::{Counters, Pipeline, Serial, Settings};
 pub use sync::{Phase, PhaseGuard, PhaseLock};

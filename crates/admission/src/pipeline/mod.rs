@@ -30,10 +30,9 @@ pub struct Settings {
     /// Most transactions under way, in all queues together; more are refused. Choose what may be checked
     /// in the time that a client waits: a core checks some 7,000 a second.
     pub capacity: usize,
-    /// Most orphans among them; the oldest goes first. A flood of orphans takes no other place.
+    /// Most orphans among them, whose parent is under way itself; the oldest goes first. Others are reported at once,
+    /// since a client waits for the answer.
     pub orphans: usize,
-    /// Which orphans wait.
-    pub keep: Orphans,
 }
 
 impl Default for Settings {
@@ -43,19 +42,8 @@ impl Default for Settings {
             epoch: Duration::from_secs(2),
             capacity: 100_000,
             orphans: 10_000,
-            keep: Orphans::OfKnown,
         }
     }
-}
-
-/// Which orphans wait for what they spend.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Orphans {
-    /// Those whose parent is under way itself; others are reported as orphans at once. For clients that wait
-    /// for an answer.
-    OfKnown,
-    /// All. For peers that send transactions in any order.
-    All,
 }
 
 /// What a pipeline has counted since it began.

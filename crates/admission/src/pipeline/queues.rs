@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet, VecDeque};
 
 use super::lines::Lines;
 use super::lines::OrphanPool;
-use super::{Counters, Orphans, Settings};
+use super::{Counters, Settings};
 use crate::admit::{Admit, Outcome, Refused, Verdict, VerdictOf};
 use crate::filter::Filter;
 
@@ -260,14 +260,10 @@ impl<A: Admit, F: Filter<A::Key>> Queues<A, F> {
         !self.accepted.is_empty() || !self.lines.is_empty()
     }
 
-    /// A transaction spends an unknown output: it waits, or it comes back as an orphan together with one
-    /// that it displaced.
+    /// A transaction spends an unknown output: it waits for a parent that is under way, or an orphan comes back: it, or
+    /// one that it displaced.
     fn misses(&mut self, tx: A::Tx, parent: A::Id) -> Option<(A::Id, A::Tx)> {
-        let waits = match self.settings.keep {
-            Orphans::All => true,
-            Orphans::OfKnown => self.under_way.contains_key(&parent),
-        };
-        if !waits {
+        if !self.under_way.contains_key(&parent) {
             return Some((parent, tx));
         }
         self.counters.waited += 1;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 
-use super::{Engine, Orphans, Pipeline, Settings};
+use super::{Engine, Pipeline, Settings};
 use crate::admit::{KeyBits, Refused};
 use crate::coins::{
     Coins, ExactSet, Fate, GENESIS, Ledger, Narrow, PANICS, Payment, Witness, payment,
@@ -84,7 +84,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 }
 
 /// The laws that hold whatever was submitted, in whatever order the threads came.
-fn check_laws(ledger: &Ledger, fates: &Fates, payments: &[Payment], keep: Orphans) {
+fn check_laws(ledger: &Ledger, fates: &Fates, payments: &[Payment]) {
     let fates = fates.lock().unwrap();
     let accepted: BTreeSet<u32> = ledger.order.iter().map(|tx| tx.id).collect();
     assert_eq!(accepted.len(), ledger.order.len(), "committed twice");
@@ -108,7 +108,7 @@ fn check_laws(ledger: &Ledger, fates: &Fates, payments: &[Payment], keep: Orphan
         serial.submit(tx.clone());
         let verdict = replayed.lock().unwrap()[id][0];
         let is_orphan = of.iter().all(|fate| matches!(fate, Fate::Orphaned(_)));
-        if keep == Orphans::All || !is_orphan {
+        if !is_orphan {
             assert_ne!(
                 verdict,
                 Fate::Accepted,
@@ -118,12 +118,8 @@ fn check_laws(ledger: &Ledger, fates: &Fates, payments: &[Payment], keep: Orphan
     }
 }
 
-fn scripted<F: Filter<KeyBits>>(filter: F, keep: Orphans, payments: &[Payment], steps: &[Step]) {
-    let settings = Settings {
-        keep,
-        ..Settings::default()
-    };
-    let (engine, fates) = engine(filter, settings);
+fn scripted<F: Filter<KeyBits>>(filter: F, payments: &[Payment], steps: &[Step]) {
+    let (engine, fates) = engine(filter, Settings::default());
     let (mut submitted, mut refused) = (0, 0);
     for step in steps {
         match step {
@@ -142,7 +138,7 @@ fn scripted<F: Filter<KeyBits>>(filter: F, keep: Orphans, payments: &[Payment], 
     run(&engine);
     engine.finish();
     let ledger = engine.pause(|ledger| ledger.clone());
-    check_laws(&ledger, &fates, payments, keep);
+    check_laws(&ledger, &fates, payments);
     let decided: usize = fates.lock().unwrap().values().map(Vec::len).sum();
     assert_eq!(
         decided, submitted,
@@ -155,12 +151,10 @@ fn scripted<F: Filter<KeyBits>>(filter: F, keep: Orphans, payments: &[Payment], 
     );
     let fates = counted.accepted + counted.rejected + counted.orphaned + counted.abandoned;
     assert_eq!(fates, counted.submitted);
-    if keep == Orphans::OfKnown {
-        assert_eq!(
-            counted.abandoned, 0,
-            "nothing waits for what is not under way"
-        );
-    }
+    assert_eq!(
+        counted.abandoned, 0,
+        "nothing waits for what is not under way"
+    );
 }
 
 #[test]
@@ -173,13 +167,12 @@ fn orphans_that_collide_with_each_other_and_with_themselves_are_decided() {
     let steps = [
         Step::Submit(2),
         Step::Submit(1),
-        Step::Commit,
-        Step::Validate,
         Step::Submit(0),
+        Step::Validate,
         Step::Commit,
         Step::Validate,
     ];
-    scripted(ExactSet::default(), Orphans::All, &payments, &steps);
+    scripted(ExactSet::default(), &payments, &steps);
 }
 
 proptest! {
@@ -190,11 +183,9 @@ proptest! {
         payments in payments(),
         steps in steps(),
         bits in 1_usize..40,
-        all in any::<bool>(),
     ) {
-        let keep = if all { Orphans::All } else { Orphans::OfKnown };
-        scripted(ExactSet::default(), keep, &payments, &steps);
-        scripted(Narrow::new(bits), keep, &payments, &steps);
+        scripted(ExactSet::default(), &payments, &steps);
+        scripted(Narrow::new(bits), &payments, &steps);
     }
 
     /// The same on threads: whatever their number and the system's scheduling.
@@ -229,7 +220,7 @@ proptest! {
         pipeline.stop();
         prop_assert_eq!(pipeline.submit(payments[0].clone()), Err(Refused::Stopped));
         let ledger = pipeline.read(Ledger::clone);
-        check_laws(&ledger, &fates, &payments, Orphans::OfKnown);
+        check_laws(&ledger, &fates, &payments);
     }
 
     /// A chain needs as many epochs as it is long, in whatever order its transactions come.
@@ -237,8 +228,7 @@ proptest! {
     fn a_chain_of_depth_d_is_admitted_within_d_epochs(
         order in (1_u32..30).prop_flat_map(|depth| Just((1..=depth).collect::<Vec<u32>>()).prop_shuffle()),
     ) {
-        let settings = Settings { keep: Orphans::All, ..Settings::default() };
-        let (engine, fates) = engine(ExactSet::default(), settings);
+        let (engine, fates) = engine(ExactSet::default(), Settings::default());
         for id in &order {
             engine.submit(payment(*id, &[(id - 1, 0)])).unwrap();
         }
@@ -338,30 +328,23 @@ fn queues_are_bounded_and_count_what_they_refuse() {
     let settings = Settings {
         capacity: 3,
         orphans: 1,
-        keep: Orphans::All,
         ..Settings::default()
     };
     let (engine, fates) = engine(ExactSet::default(), settings);
-    for id in [1, 2, 3] {
-        engine.submit(payment(id, &[(50 + id, 0)])).unwrap();
+    let child = |id| payment(id, &[(1, id)]);
+    for tx in [child(2), child(3), payment(1, &[(GENESIS, 0)])] {
+        engine.submit(tx).unwrap();
     }
-    assert_eq!(
-        engine.submit(payment(4, &[(GENESIS, 0)])),
-        Err(Refused::Full)
-    );
-    assert_eq!(
-        engine.submit(payment(1, &[(51, 0)])),
-        Err(Refused::Duplicate)
-    );
+    assert_eq!(engine.submit(child(4)), Err(Refused::Full));
+    assert_eq!(engine.submit(child(2)), Err(Refused::Duplicate));
     engine.validate();
-    assert_eq!(fate(&fates, 1), Some(Fate::Orphaned(51)));
-    assert_eq!(fate(&fates, 2), Some(Fate::Orphaned(52)));
+    assert_eq!(fate(&fates, 2), Some(Fate::Orphaned(1)));
     assert_eq!(fate(&fates, 3), None);
-    engine.submit(payment(4, &[(GENESIS, 0)])).unwrap();
+    engine.submit(child(4)).unwrap();
     let counted = engine.counters();
     assert_eq!(
         (counted.full, counted.duplicates, counted.orphaned),
-        (1, 1, 2)
+        (1, 1, 1)
     );
     engine.finish();
     assert_eq!(fate(&fates, 3), Some(Fate::Abandoned));
