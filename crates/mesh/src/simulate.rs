@@ -93,7 +93,6 @@ fn settings(args: &SimulateArgs, mix: &Mix, nodes: u16, cpu: CpuShare, seed: u64
         },
         prices: Prices::default().scaled(1.0 / cpu.0),
         processors: args.shared_cpus.map_or(Processors::Own, Processors::Shared),
-        breaks: Vec::new(),
         drain: DRAIN,
         seed,
     }

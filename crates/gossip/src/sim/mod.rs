@@ -30,8 +30,6 @@ pub struct SimSettings {
     pub prices: Prices,
     /// Where it is done.
     pub processors: Processors,
-    /// Connections that break: when, and which in the order of the dials.
-    pub breaks: Vec<(Nanos, usize)>,
     /// How long the generator's messages may take after the last is due.
     pub drain: Nanos,
     /// Every random choice.
@@ -68,8 +66,6 @@ pub fn run(
 /// What the network did.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Outcome {
-    /// One for each second, the drain included.
-    pub seconds: Vec<Second>,
     /// The counters of all nodes together.
     pub totals: Counts,
     /// Entries that were due at node 0.
@@ -78,6 +74,10 @@ pub struct Outcome {
     pub made: u64,
     /// First sights of them.
     pub sights: u64,
+    /// Entries that node 0, which offers them, saw first while the load lasted.
+    pub entries_host: u64,
+    /// Entries that all nodes saw first meanwhile.
+    pub entries_sum: u64,
     /// From a message's due instant to its first sight, at each node.
     pub latency: Latency,
     /// The share of the load's time that each node worked.
@@ -86,19 +86,6 @@ pub struct Outcome {
     pub nodes: usize,
     /// How long the load was.
     pub duration: Nanos,
-}
-
-/// One second of all nodes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Second {
-    /// Entries due at node 0.
-    pub offered: u64,
-    /// Entries first seen by node 0, which offers them.
-    pub entries_host: u64,
-    /// Entries first seen by all nodes.
-    pub entries_sum: u64,
-    /// The counters of all nodes, of this second.
-    pub counts: Counts,
 }
 
 impl Outcome {
@@ -110,18 +97,16 @@ impl Outcome {
 
     /// Entries per second that node 0 saw while the load lasted.
     pub fn eps_host(&self) -> f64 {
-        self.eps(|second| second.entries_host)
+        self.entries_host as f64 / self.whole_seconds() as f64
     }
 
     /// Entries per second that all nodes saw while the load lasted.
     pub fn eps_sum(&self) -> f64 {
-        self.eps(|second| second.entries_sum)
+        self.entries_sum as f64 / self.whole_seconds() as f64
     }
 
-    fn eps(&self, entries: impl Fn(&Second) -> u64) -> f64 {
-        let seconds = self.duration.as_secs().max(1);
-        let load = self.seconds.iter().take(seconds as usize);
-        load.map(entries).sum::<u64>() as f64 / seconds as f64
+    fn whole_seconds(&self) -> u64 {
+        self.duration.as_secs().max(1)
     }
 
     /// The share of the time that the busiest node worked.
@@ -169,7 +154,6 @@ struct Direction {
     unread: usize,
     /// A write that waits for room.
     blocked: Option<Vec<u8>>,
-    broken: bool,
 }
 
 impl Direction {
@@ -179,7 +163,6 @@ impl Direction {
             buffer: model.buffer,
             unread: 0,
             blocked: None,
-            broken: false,
         }
     }
 

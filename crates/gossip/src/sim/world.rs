@@ -6,7 +6,7 @@ use bytes::Bytes;
 use measure::Latency;
 use pacing::{Nanos, Schedule};
 
-use super::{Direction, Host, Outcome, Pool, Second, SimSettings, Task};
+use super::{Direction, Host, Outcome, Pool, SimSettings, Task};
 use crate::{
     app::{App, KindId, Mix, Stamp, Timeline},
     node::{Counts, Node, Origin, Output, PeerId, Relayed},
@@ -22,8 +22,6 @@ pub(super) struct World<'a> {
     planned: u64,
     pool: Pool,
     outcome: Outcome,
-    /// The sum of all counters at the last whole second.
-    counted: Counts,
 }
 
 /// Both directions and both ends; the dialler's are the first.
@@ -43,7 +41,6 @@ struct Event {
 
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 enum What {
-    Second,
     Timer(usize),
     Offer,
     /// A host has done a task.
@@ -57,7 +54,6 @@ enum What {
         connection: usize,
         end: usize,
     },
-    Broken(usize),
 }
 
 impl<'a> World<'a> {
@@ -86,17 +82,17 @@ impl<'a> World<'a> {
             planned: 0,
             pool: Pool::new(settings.processors, nodes),
             outcome: Outcome {
-                seconds: Vec::new(),
                 totals: Counts::default(),
                 offered: 0,
                 made: 0,
                 sights: 0,
+                entries_host: 0,
+                entries_sum: 0,
                 latency: Latency::new(),
                 busy: Vec::new(),
                 nodes,
                 duration,
             },
-            counted: Counts::default(),
         };
         world.begin();
         world
@@ -112,11 +108,7 @@ impl<'a> World<'a> {
         for host in 0..self.hosts.len() {
             self.give(host, Task::Timer);
         }
-        for (at, connection) in &self.settings.breaks {
-            self.plan(at.saturating_add(START), What::Broken(*connection));
-        }
         self.plan(START, What::Offer);
-        self.plan(START.saturating_add(Nanos::from_secs(1)), What::Second);
     }
 
     pub(super) fn run(&mut self, end: Nanos) {
@@ -132,7 +124,11 @@ impl<'a> World<'a> {
     }
 
     pub(super) fn finish(mut self) -> Outcome {
-        self.outcome.totals = self.sum();
+        let mut totals = Counts::default();
+        for host in &self.hosts {
+            totals += host.node.counts();
+        }
+        self.outcome.totals = totals;
         let duration = self.outcome.duration.as_secs_f64().max(1e-9);
         let busy = self
             .hosts
@@ -140,14 +136,6 @@ impl<'a> World<'a> {
             .map(|host| host.busy.as_secs_f64() / duration);
         self.outcome.busy = busy.collect();
         self.outcome
-    }
-
-    fn sum(&self) -> Counts {
-        let mut sum = Counts::default();
-        for host in &self.hosts {
-            sum += host.node.counts();
-        }
-        sum
     }
 
     fn plan(&mut self, at: Nanos, what: What) {
@@ -158,7 +146,6 @@ impl<'a> World<'a> {
 
     fn happen(&mut self, now: Nanos, what: What) {
         match what {
-            What::Second => self.second(now),
             What::Timer(host) => {
                 self.hosts[host].timer = Nanos::MAX;
                 self.give(host, Task::Timer);
@@ -185,50 +172,16 @@ impl<'a> World<'a> {
                     Task::Closed(connection),
                 );
             }
-            What::Broken(connection) => self.broken(now, connection),
         }
-    }
-
-    fn second(&mut self, now: Nanos) {
-        let sum = self.sum();
-        self.current(now).counts = sum.since(&self.counted);
-        self.counted = sum;
-        self.plan(now.saturating_add(Nanos::from_secs(1)), What::Second);
-    }
-
-    /// The row of the second that ends at `now` or goes on.
-    fn current(&mut self, now: Nanos) -> &mut Second {
-        let since = now.saturating_sub(START).saturating_sub(Nanos::new(1));
-        let place = since.as_secs() as usize;
-        let seconds = &mut self.outcome.seconds;
-        if seconds.len() <= place {
-            seconds.resize(place + 1, Second::default());
-        }
-        &mut seconds[place]
     }
 
     fn arrived(&mut self, connection: usize, end: usize, bytes: &[u8]) {
         let link = &mut self.connections[connection];
-        if link.directions[1 - end].broken {
-            return;
-        }
         let waits = !link.arrived[end].is_empty();
         link.arrived[end].extend_from_slice(bytes);
         let host = link.ends[end];
         if !waits {
             self.give(host, Task::Readable(connection));
-        }
-    }
-
-    fn broken(&mut self, now: Nanos, connection: usize) {
-        let Some(link) = self.connections.get_mut(connection) else {
-            return;
-        };
-        for direction in &mut link.directions {
-            direction.broken = true;
-        }
-        for end in 0..2 {
-            self.plan(now, What::Closed { connection, end });
         }
     }
 
@@ -388,9 +341,6 @@ impl<'a> World<'a> {
         let connection = peer.0 as usize;
         let link = &mut self.connections[connection];
         let end = usize::from(link.ends[1] == host);
-        if link.directions[end].broken {
-            return;
-        }
         if let Some((at, bytes)) = link.directions[end].write(now, bytes) {
             let end = 1 - end;
             self.plan(
@@ -413,7 +363,6 @@ impl<'a> World<'a> {
             for kind in self.hosts[0].app.messages(offer.what) {
                 let entries = u64::from(self.hosts[0].app.mix().kind(kind).entries);
                 self.outcome.offered += entries;
-                self.current(now).offered += entries;
                 self.make(0, now, kind, offer.at, None);
             }
         }
@@ -439,11 +388,10 @@ impl<'a> World<'a> {
             return;
         };
         self.outcome.sights += u64::from(reaction.relay);
-        let entries = u64::from(reaction.entries);
-        let second = self.current(now);
-        second.entries_sum += entries;
-        if host == 0 {
-            second.entries_host += entries;
+        if since <= Nanos::from_secs(self.outcome.whole_seconds()) {
+            let entries = u64::from(reaction.entries);
+            self.outcome.entries_sum += entries;
+            self.outcome.entries_host += if host == 0 { entries } else { 0 };
         }
         if let (Some(kind), Some(peer)) = (reaction.answer, from) {
             self.make(host, now, kind, since, Some(peer));

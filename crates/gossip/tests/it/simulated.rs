@@ -35,7 +35,6 @@ fn settings(nodes: usize) -> SimSettings {
         link: LinkModel::default(),
         prices: Prices::default(),
         processors: Processors::Own,
-        breaks: Vec::new(),
         drain: Nanos::from_secs(2),
         seed: 7,
     }
@@ -65,8 +64,6 @@ fn a_quiet_full_mesh_makes_1_plus_n_times_n_minus_1_transmissions_of_each_messag
             (outcome.eps_host(), outcome.eps_sum()),
             (50.0, 50.0 * nodes as f64)
         );
-        let offered: u64 = outcome.seconds.iter().map(|second| second.offered).sum();
-        assert_eq!(offered, 100);
     }
 }
 
@@ -152,36 +149,6 @@ fn a_line_that_is_too_slow_fills_queues_which_drop_and_count() {
     let outcome = simulate(&own, "400/s", 2);
     assert!(outcome.totals.dropped > 0);
     assert!(outcome.reach() < 1.0);
-}
-
-#[test]
-fn a_full_mesh_that_loses_a_line_reaches_everybody_all_the_same() {
-    let own = SimSettings {
-        breaks: vec![(Nanos::from_millis(500), 0)],
-        ..settings(5)
-    };
-    let outcome = simulate(&own, "100/s", 2);
-    assert_eq!(outcome.reach(), 1.0);
-    let whole = simulate(&settings(5), "100/s", 2);
-    assert!(outcome.totals.messages_written < whole.totals.messages_written);
-}
-
-#[test]
-fn announcements_send_less_than_half_the_bytes_of_a_flood_and_reach_every_node() {
-    let bytes = |announce| {
-        let own = SimSettings {
-            node: Settings {
-                announce,
-                ..Settings::default()
-            },
-            ..settings(5)
-        };
-        let outcome = simulate(&own, "200/s", 3);
-        assert_eq!(outcome.reach(), 1.0, "{announce}");
-        outcome.totals.bytes_written as f64
-    };
-    let (flood, announced) = (bytes(false), bytes(true));
-    assert!(announced < flood / 2.0, "{flood} {announced}");
 }
 
 #[test]
