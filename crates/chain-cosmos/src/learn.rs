@@ -26,6 +26,7 @@ impl CosmosWorkload {
         let content = &self.content;
         let chain = ChainClient::new(client.clone());
         if let Some(wanted) = content
+            .given
             .chain_id
             .as_deref()
             .filter(|wanted| *wanted != chain_id)
@@ -36,7 +37,7 @@ impl CosmosWorkload {
             )));
         }
         let prefix = chain.prefix(content.prefix).await?;
-        let coin = match &content.amount {
+        let coin = match &content.given.amount {
             Some(coin) => coin.clone(),
             None => Coin::new(1, chain.bond_denom().await?),
         };
@@ -50,11 +51,11 @@ impl CosmosWorkload {
             signers,
             sequences: Arc::new(Sequences::new(
                 starts.into_iter(),
-                content.on_gap,
+                content.given.on_gap.unwrap_or_default(),
                 expectation,
             )),
             size: 0,
-            unordered: content.unordered,
+            unordered: content.given.unordered,
         };
         let cost = cost(content, &chain, &mut ready).await;
         if let Ok(fee) = &cost {
@@ -78,12 +79,12 @@ async fn cost(
     ready: &mut Ready,
 ) -> Result<Fee, QueryError> {
     let least = chain.least_price(&ready.coin.denom).await?;
-    let price = content.gas_price.as_ref().or(least.as_ref());
+    let price = content.given.of.gas_price.as_ref().or(least.as_ref());
     // As large as the transaction will be: its bytes cost gas, too.
     ready.fee = fee(content, price, TYPICAL_GAS);
     let used = chain.simulate(&first(content, ready)?).await;
     if let Err(QueryError::Refused(text)) = &used
-        && content.unordered.is_some()
+        && content.given.unordered.is_some()
         && NO_UNORDERED.iter().any(|words| text.contains(words))
     {
         return Err(refused(format!(
@@ -91,7 +92,7 @@ async fn cost(
              them, where the chain switches them on); it said: {text}"
         )));
     }
-    let gas = match content.gas {
+    let gas = match content.given.gas.unwrap_or_default() {
         Gas::Auto => match used {
             Ok(used) => used + used / GAS_MARGIN,
             Err(QueryError::Refused(text)) => {
@@ -147,7 +148,7 @@ fn first(content: &CosmosContent, ready: &Ready) -> Result<Vec<u8>, QueryError> 
 
 /// What a transaction pays for so much gas.
 fn fee(content: &CosmosContent, price: Option<&GasPrice>, gas: u64) -> Fee {
-    let coin = content.fee.clone().or_else(|| Some(price?.of(gas)));
+    let coin = content.given.fee.clone().or_else(|| Some(price?.of(gas)));
     Fee {
         coins: coin.into_iter().filter(|coin| coin.amount > 0).collect(),
         gas,
@@ -156,7 +157,7 @@ fn fee(content: &CosmosContent, price: Option<&GasPrice>, gas: u64) -> Fee {
 
 /// All accounts with their keys, which as many threads make as there are cores.
 fn signers(content: &CosmosContent) -> Result<Vec<Account>, QueryError> {
-    let count = content.accounts.get() as usize;
+    let count = content.accounts().get() as usize;
     let threads = thread::available_parallelism().map_or(1, NonZeroUsize::get);
     let keys = &content.wallet.keys;
     let key = keys.key(0).map_err(unusable)?;
@@ -248,7 +249,7 @@ async fn check_funds(
 ) -> Result<(), QueryError> {
     let denom = &ready.coin.denom;
     let paid = match content.template {
-        None => ready.coin.amount * u128::from(content.messages.get()),
+        None => ready.coin.amount * u128::from(content.messages()),
         // What other messages cost is known to their modules alone.
         Some(_) => 0,
     };

@@ -128,11 +128,6 @@ impl CosmosWorkload {
             ready: None,
         }
     }
-
-    /// What is sent.
-    pub fn content(&self) -> &CosmosContent {
-        &self.content
-    }
 }
 
 impl Workload for CosmosWorkload {
@@ -143,9 +138,9 @@ impl Workload for CosmosWorkload {
             Some(ready) => {
                 let template = self.content.template.as_ref();
                 let growth = template.map_or(0, cosmos::Template::growth);
-                ready.size + SEQUENCE_BYTES + growth * self.content.messages.get() as usize
+                ready.size + SEQUENCE_BYTES + growth * self.content.messages() as usize
             }
-            None => TYPICAL_BYTES + TYPICAL_MESSAGE_BYTES * self.content.messages.get() as usize,
+            None => TYPICAL_BYTES + TYPICAL_MESSAGE_BYTES * self.content.messages() as usize,
         }
     }
 
@@ -165,7 +160,7 @@ impl Workload for CosmosWorkload {
     }
 
     fn accounts(&self) -> Option<NonZeroU32> {
-        Some(self.content.accounts)
+        Some(self.content.accounts())
     }
 
     fn sequences(&self) -> Option<&Arc<Sequences>> {
@@ -241,19 +236,18 @@ mod tests {
                 keys: keys.clone(),
                 name: "seed 3".into(),
             },
-            accounts: NonZeroU32::new(3).unwrap(),
             payments,
-            messages: NonZeroU32::new(messages).unwrap(),
             template: None,
-            recipients,
-            amount: None,
-            gas: Gas::Auto,
-            gas_price: None,
-            fee: None,
             prefix: None,
-            chain_id: None,
-            on_gap: OnGap::Resync,
-            unordered: None,
+            given: CosmosSettings {
+                of: AccountSettings {
+                    accounts: NonZeroU32::new(3),
+                    ..AccountSettings::default()
+                },
+                messages: NonZeroU32::new(messages),
+                recipients: Some(recipients),
+                ..CosmosSettings::default()
+            },
         };
         let signers = (0..3).map(|number| Account {
             key: keys.key(number).unwrap(),

@@ -26,7 +26,7 @@ use crate::fixture::{BankAccount, BankConfig, BankKind};
 /// What was asked for, with the defaults filled in.
 pub(crate) fn resolve(wanted: &Wanted<'_>) -> Result<CosmosContent, WorkloadError> {
     let payments = Payments::of_name(wanted.name).unwrap_or(Payments::Send);
-    let given = SETTINGS.read(wanted.settings)?;
+    let mut given = SETTINGS.read(wanted.settings)?;
     if wanted.size.is_some() {
         return Err(refuse(
             "--size",
@@ -40,6 +40,8 @@ pub(crate) fn resolve(wanted: &Wanted<'_>) -> Result<CosmosContent, WorkloadErro
         built_in: wanted.built_in,
     };
     let wallet = wallet(&given.of, seeds)?;
+    // What is printed for developers has no secret.
+    given.of.mnemonic = None;
     let accounts = given.of.count();
     at_most("--accounts", accounts.get(), MAX_ACCOUNTS)?;
     let messages = given.messages.unwrap_or(NonZeroU32::MIN);
@@ -61,19 +63,10 @@ pub(crate) fn resolve(wanted: &Wanted<'_>) -> Result<CosmosContent, WorkloadErro
     Ok(CosmosContent {
         seed: wanted.seed,
         wallet,
-        accounts,
         payments,
-        messages,
         template: template(&given)?,
-        recipients: given.recipients.unwrap_or_default(),
-        amount: given.amount,
-        gas: given.gas.unwrap_or_default(),
-        gas_price: given.of.gas_price,
-        fee: given.fee,
         prefix,
-        chain_id: given.chain_id,
-        on_gap: given.on_gap.unwrap_or_default(),
-        unordered: given.unordered,
+        given,
     })
 }
 
@@ -121,7 +114,7 @@ pub(crate) fn endow(
         })
     };
     let accounts: Result<Vec<_>, WorkloadError> =
-        (0..content.accounts.get()).map(account).collect();
+        (0..content.accounts().get()).map(account).collect();
     bank.accounts = accounts?;
     node.config.sections.set(bank);
     Ok(())
@@ -333,8 +326,8 @@ fn messages(
     account: usize,
 ) -> Result<Vec<Message>, WorkloadError> {
     let from = ready.signers[account].key.address();
-    let count = content.messages.get();
-    let recipient = |number: u32| match content.recipients {
+    let count = content.messages();
+    let recipient = |number: u32| match content.recipients() {
         Recipients::Warm => {
             let next = (account + 1 + number as usize) % ready.signers.len();
             ready.signers[next].key.address()

@@ -128,32 +128,31 @@ pub struct CosmosContent {
     pub seed: u64,
     /// Whose accounts sign.
     pub wallet: Wallet,
-    /// How many accounts sign, in turn.
-    pub accounts: NonZeroU32,
     /// The kind of transfer.
     pub payments: Payments,
-    /// Transfers in a transaction.
-    pub messages: NonZeroU32,
     /// What is sent in place of transfers.
     pub template: Option<Template>,
-    /// Who is paid.
-    pub recipients: Recipients,
-    /// What each transfer pays; one of the staked denomination when `None`.
-    pub amount: Option<Coin>,
-    /// Most gas of a transaction.
-    pub gas: Gas,
-    /// The price of gas; the node's least one when `None`.
-    pub gas_price: Option<GasPrice>,
-    /// The fee of a transaction; price times gas when `None`.
-    pub fee: Option<Coin>,
     /// What addresses begin with; asked from the chain when `None`.
     pub prefix: Option<Prefix>,
-    /// The chain that must be found.
-    pub chain_id: Option<String>,
-    /// What becomes of an account whose transaction was not taken.
-    pub on_gap: OnGap,
-    /// How long a transaction without a sequence is valid; with sequences when `None`.
-    pub unordered: Option<Nanos>,
+    /// The other settings.
+    pub given: CosmosSettings,
+}
+
+impl CosmosContent {
+    /// How many accounts sign, in turn.
+    pub(crate) const fn accounts(&self) -> NonZeroU32 {
+        self.given.of.count()
+    }
+
+    /// Transfers in a transaction.
+    pub(crate) fn messages(&self) -> u32 {
+        self.given.messages.map_or(1, NonZeroU32::get)
+    }
+
+    /// Who is paid.
+    pub(crate) fn recipients(&self) -> Recipients {
+        self.given.recipients.unwrap_or_default()
+    }
 }
 
 /// Where the accounts' keys come from.
@@ -225,19 +224,19 @@ impl fmt::Display for CosmosContent {
             None => f.write_str(self.payments.name())?,
             Some(template) => f.write_str(template.type_url())?,
         }
-        if self.messages.get() > 1 {
-            write!(f, ", {} in a transaction", self.messages)?;
+        if self.messages() > 1 {
+            write!(f, ", {} in a transaction", self.messages())?;
         }
-        let recipients = match self.recipients {
+        let recipients = match self.recipients() {
             Recipients::Warm => "warm (each other)",
             Recipients::Cold => "cold (a new address each time)",
         };
-        let (accounts, wallet) = (self.accounts, &self.wallet.name);
+        let (accounts, wallet) = (self.accounts(), &self.wallet.name);
         write!(
             f,
             ", {accounts} accounts of {wallet}, recipients {recipients}"
         )?;
-        if self.unordered.is_some() {
+        if self.given.unordered.is_some() {
             f.write_str(", unordered")?;
         }
         Ok(())
