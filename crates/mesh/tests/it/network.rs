@@ -87,32 +87,6 @@ fn a_small_mesh_sees_every_message_on_every_node_and_its_account_adds_up() {
     }
 }
 
-/// On quiet links: each message goes to one random peer, and everybody tells everybody once.
-#[test]
-fn a_message_costs_1_plus_n_times_n_minus_1_transmissions() {
-    let place = place();
-    for nodes in [2, 4] {
-        let mix = place.write(
-            "one.toml",
-            "name = \"one\"\n[[messages]]\nname = \"note\"\ntype = 1\nsize = 64\nentries = 1\n\
-             [[transactions]]\nname = \"note\"\nweight = 1.0\nmessages = [\"note\"]\n",
-        );
-        let line = format!(
-            "constant --nodes {nodes} --rate 20/s --duration 1s --mix {} --out n{nodes} {SMALL}",
-            mix.display()
-        );
-        assert_ended_well(&place.run_to_end(&line));
-        let summary = summary(&place, &format!("n{nodes}"));
-        let (made, sent) = (
-            count(&summary, "/total/made"),
-            count(&summary, "/total/messages_out"),
-        );
-        assert_eq!(made, 20);
-        assert_eq!(sent, made * (1 + nodes * (nodes - 1)));
-        assert_eq!(count(&summary, "/total/first_seen"), made * nodes);
-    }
-}
-
 #[test]
 fn batches_and_announcements_lose_nothing_and_announcements_send_less() {
     let place = place();
