@@ -47,6 +47,11 @@ impl Load {
         self.each(other, u64::saturating_sub)
     }
 
+    /// The larger amount of each.
+    pub(crate) fn most(self, other: Self) -> Self {
+        self.each(other, u64::max)
+    }
+
     /// As much as `txs` mean transactions of these.
     pub(crate) fn part(&self, txs: u64) -> Self {
         let of = |amount: u64| (amount as f64 * txs as f64 / self.txs.max(1) as f64) as u64;

@@ -32,9 +32,9 @@ pub struct Pacer {
     /// When nothing of ours was at the node last.
     idle: Nanos,
     probe: Probe,
-    /// What was free after the last block, and what it took of ours, in the window's unit.
+    /// What was free after the last block, in the window's unit, and what it took of ours.
     free: f64,
-    taken: f64,
+    taken: Load,
     /// Writes a second that left before the last block, if some waited all the time.
     served: Option<Rate>,
     bound: Bound,
@@ -62,7 +62,7 @@ impl Pacer {
             idle: now,
             probe: Probe::None,
             free: f64::INFINITY,
-            taken: 0.0,
+            taken: Load::default(),
             served: None,
             bound: Bound::Nothing,
         }
@@ -163,9 +163,9 @@ impl Pacer {
         let (unit, longest) = (self.window.unit, self.window.interval(f64::max));
         let [in_mempool, in_window, late] = self.reserve.expected(now, longest);
         let mean = self.reserve.mean(unit, self.mean());
-        let half = self.free.min(self.window.size) / 2.0;
+        let half = self.free.min(self.window.size()) / 2.0;
         let newcomers = half * (1.0 - self.reserve.elapsed(now) / self.window.interval(f64::min));
-        let late = (late * mean).min(self.window.size / 16.0);
+        let late = (late * mean).min(self.window.size() / 16.0);
         [
             newcomers.max(in_window * mean).max(late),
             in_mempool * self.mean(),
@@ -185,27 +185,27 @@ impl Pacer {
         if self.mode != PaceMode::Adaptive {
             return ([f64::INFINITY; 2], Bound::Nothing);
         }
-        let (own, mean) = (self.own(now), self.mean());
-        let limit = self.window_size(now);
-        let window = (limit - own).max(0.0);
+        let own = self.own(now);
+        // Half of the window from a refusal to the next block.
+        let part = 1.0 - 0.5 * f64::from(u8::from(self.since_block.was_refused));
+        let (free, bound) = self.window.free(&own, part);
+        let is_blind = self.is_blind(now);
+        let window = if is_blind { f64::INFINITY } else { free };
+        let (window, mean) = (window.max(0.0), self.mean());
         let others = self.mempool.others_until_block(now);
         let mempool_limit = self.mempool_limit();
         let mempool = match self.probe {
             Probe::Asking => 1_usize.saturating_sub(self.demand.under_way) as f64,
-            _ => (mempool_limit - own / mean - others as f64).max(0.0),
+            _ => (mempool_limit - own.txs as f64 - others as f64).max(0.0),
         };
         let bound = if mempool * mean < window {
             Bound::Mempool {
-                own: (own / mean) as usize,
+                own: own.txs as usize,
                 others: others as usize,
                 limit: mempool_limit as usize,
             }
         } else {
-            Bound::Window {
-                own: own as usize,
-                limit: limit as usize,
-                unit: self.window.unit,
-            }
+            bound
         };
         ([window, mempool * mean], bound)
     }
@@ -215,31 +215,19 @@ impl Pacer {
         self.demand.own.mean(self.window.unit)
     }
 
-    /// Own transactions at the node, in the window's unit. While neither blocks nor depths are known,
-    /// only those that are not answered.
-    fn own(&self, now: Nanos) -> f64 {
+    /// Own transactions at the node. While neither blocks nor depths are known, only those that are not answered.
+    fn own(&self, now: Nanos) -> Load {
         let under_way = self.demand.under_way as u64;
         let held = if self.is_blind(now) {
             under_way
         } else {
             self.mempool.held(self.demand.own.txs, under_way)
         };
+        let own = self.demand.own.part(held);
         // The block that made room took as much as the last one.
-        let taken = match self.probe {
-            Probe::Answered => self.taken,
-            _ => 0.0,
-        };
-        (held as f64 * self.mean() - taken).max(under_way as f64 * self.mean())
-    }
-
-    /// The window; half of it from a refusal to the next block, and no bound while neither blocks nor depths are known.
-    fn window_size(&self, now: Nanos) -> f64 {
-        if self.is_blind(now) {
-            f64::INFINITY
-        } else if self.since_block.was_refused {
-            self.window.size / 2.0
-        } else {
-            self.window.size
+        match self.probe {
+            Probe::Answered => own.less(self.taken).most(self.demand.own.part(under_way)),
+            _ => own,
         }
     }
 
@@ -336,22 +324,17 @@ impl Pacer {
         self.in_flight.block(now);
         self.reserve.block(now, block.observed);
         self.served = (since.served(now)).filter(|_| self.window.is_settled());
-        self.taken = block.ours.of(unit) as f64;
+        self.taken = block.ours;
         let ([window, mempool], _) = self.node_room(now);
         self.free = window.min(mempool);
         self.follow(now);
     }
 
-    /// Whether no block was seen yet, so that the first window can be taught.
-    pub fn is_untaught(&self) -> bool {
-        !self.window.is_taught
-    }
-
-    /// What the chain's blocks showed, or its limits allow, in transactions: the first window.
-    pub fn learn(&mut self, history: u64, limit: Option<u64>) {
-        self.window
-            .learn(history, limit, self.mempool.others as f64);
-        self.free = self.free.max(self.window.size);
+    /// What the window is by what is known of the chain: its last blocks had at most `history` transactions, a block may have `limits` if those
+    /// are known (`u64::MAX` of what is not bounded), and a transaction that waits has `mean`.
+    pub fn learn(&mut self, history: u64, limits: Option<Load>, mean: Load) {
+        let others = self.mempool.others as f64;
+        self.free += self.window.learn(history, limits, mean, others);
     }
 
     /// At most so many writes a second from now on.
@@ -388,7 +371,8 @@ impl Pacer {
         if self.mode != PaceMode::Adaptive {
             return self.emitter.most();
         }
-        let pace = self.window.pace(self.free, self.taken) / self.mean();
+        let taken = self.taken.of(self.window.unit) as f64;
+        let pace = self.window.pace(self.free, taken) / self.mean();
         let pace = pace.max(LEAST_RATE);
         let most = self.emitter.most();
         Rate::from_f64(pace).map_or(most, |rate| rate.min(most))

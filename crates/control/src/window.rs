@@ -24,19 +24,25 @@ use crate::{
 /// limits, but no more than several proxies may guess at once; a small guess where the limits are unknown; at least what
 /// the chain's last blocks held. From then on a block's worth counts for at most twice what a block has shown that left
 /// nothing behind. What was shown stays shown: idleness, reconnects and another node of the same chain change nothing.
+/// Transactions are of different sizes: a block with room is no evidence against the first window, whatever the size of
+/// what was in it, so that is the least until a block has left something behind for which there was room by the limits;
+/// and never are there more than two blocks by the limits at the node.
 ///
 /// **Pace**: what the last block left free is spread over the shortest recent interval, a little
 /// faster; faster still while writes that wait do not come to fill it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Window {
     pub(crate) unit: Unit,
-    pub(crate) size: f64,
-    /// Blocks have shown the size.
-    pub(crate) is_taught: bool,
+    /// What blocks have shown; 0 until they did.
+    shown: f64,
+    /// The least in transactions, until a block left some behind although it had room by the limits.
+    first: f64,
+    is_bounded: bool,
     /// It is larger than before the last block.
     has_grown: bool,
-    /// Transactions that a block may have, as far as that is known.
-    most: Option<f64>,
+    /// What a block may have, if that is known, and what one that waits has, in the mean.
+    limits: Option<Load>,
+    mean: Load,
     /// Blocks of the last second: when most of each was filled, all of it, the own part.
     second: VecDeque<(Nanos, Load, Load)>,
     /// When the last block came.
@@ -105,6 +111,8 @@ pub(crate) const RECENT: usize = 4;
 pub(crate) const STEP: f64 = 1.25;
 /// The pace is at most so many times the even one.
 pub(crate) const PROBE: f64 = 8.0;
+/// Part of the limits from which on a block counts as full by them.
+const FULL: f64 = 0.9;
 /// Part of a room from which on it counts as filled, and by which the gain falls with each block that is; part of
 /// the mempool that may be filled.
 pub(crate) const NEARLY: f64 = 0.99;
@@ -128,26 +136,92 @@ impl SinceBlock {
 impl Window {
     pub(crate) fn new() -> Self {
         Self {
-            size: FIRST,
+            first: FIRST,
             gain: STEP,
             ..Self::default()
         }
     }
 
-    /// The chain's last blocks had at most `history` transactions, by its limits a block can have at most `limit`,
-    /// if they are known, and others have so many at the node: the window until blocks have shown more.
-    pub(crate) fn learn(&mut self, history: u64, limit: Option<u64>, others: f64) {
-        if !self.is_taught {
-            self.most = limit.map(|limit| limit as f64);
-            let guess = limit.map_or(FIRST, |_| MOST_FIRST - others);
-            let size = guess.max(FIRST).max(2.0 * history as f64);
-            self.size = self.most.map_or(size, |most| size.min(most)).max(LEAST);
+    /// The chain's last blocks had at most `history` transactions, one that waits has `mean`, a block may have `limits`, if
+    /// they are known, and others have so many at the node. By how much the window is larger than before.
+    pub(crate) fn learn(
+        &mut self,
+        history: u64,
+        limits: Option<Load>,
+        mean: Load,
+        others: f64,
+    ) -> f64 {
+        let (before, gas) = (self.size(), self.mean.gas);
+        self.mean = mean;
+        // Gas bounds nothing until a transaction has named some; that is remembered.
+        if mean.gas == 0 {
+            self.mean.gas = gas;
         }
+        let is_known = |limits: &Load| limits.gas == u64::MAX || self.mean.gas > 0;
+        self.limits = limits.filter(is_known);
+        let guess = self.limits.map_or(FIRST, |_| MOST_FIRST - others);
+        self.first = guess.max(FIRST).max(2.0 * history as f64);
+        self.size() - before
+    }
+
+    /// Whether the first window still counts.
+    fn has_first(&self) -> bool {
+        self.unit == Unit::Transactions && !self.is_bounded
+    }
+
+    /// How much may be at the node.
+    pub(crate) fn size(&self) -> f64 {
+        if !self.has_first() {
+            return self.shown;
+        }
+        let first = self.first.min(self.most(&self.mean));
+        self.shown.max(first).max(LEAST)
+    }
+
+    /// How many transactions of this mean a block may have by the limits.
+    fn most(&self, mean: &Load) -> f64 {
+        let of = |limits: Load| {
+            let by = |unit| limits.of(unit) as f64 / mean.mean(unit);
+            by(Unit::Bytes).min(by(Unit::Gas))
+        };
+        self.limits.map_or(f64::INFINITY, of)
+    }
+
+    /// What is free of a part of the window beside `own` that are at the node, and the bound that says so.
+    pub(crate) fn free(&self, own: &Load, part: f64) -> (f64, Bound) {
+        let shown = self.free_of(part * self.shown, 2.0 * part, own);
+        if !self.has_first() {
+            return shown;
+        }
+        let first = self.free_of(part * self.first, part, own);
+        if first.0 > shown.0 { first } else { shown }
+    }
+
+    /// The same of so much that is no more than so many blocks by the limits.
+    fn free_of(&self, size: f64, blocks: f64, own: &Load) -> (f64, Bound) {
+        let bound = |unit, limit| Bound::Window {
+            own: own.of(unit) as usize,
+            limit: limit as usize,
+            unit,
+        };
+        let of_size = (size - own.of(self.unit) as f64, bound(self.unit, size));
+        let limits = self.limits.filter(|_| self.unit == Unit::Transactions);
+        limits.into_iter().fold(of_size, |mut least, limits| {
+            for unit in [Unit::Bytes, Unit::Gas] {
+                let limit = blocks * limits.of(unit) as f64;
+                let txs = (limit - own.of(unit) as f64) / self.mean.mean(unit);
+                let txs = txs.max(LEAST - own.txs as f64);
+                if txs < least.0 {
+                    least = (txs, bound(unit, limit));
+                }
+            }
+            least
+        })
     }
 
     /// What left in it since the last block shows what will leave: it is neither a guess nor growing.
     pub(crate) const fn is_settled(&self) -> bool {
-        self.is_taught && !self.has_grown
+        self.shown > 0.0 && !self.has_grown
     }
 
     /// Another node of the chain takes the writes; nothing of ours is there.
@@ -163,7 +237,7 @@ impl Window {
     pub(crate) fn next(mut self, interval: &Interval) -> Self {
         let unit = interval.unit;
         if unit != std::mem::replace(&mut self.unit, unit) {
-            self.size = self.worth(true);
+            self.shown = self.worth(true);
         }
         let own = (interval.left.of(unit) + interval.block.ours.of(unit)) as f64;
         self.adapt_gain(interval, own);
@@ -177,11 +251,11 @@ impl Window {
     /// The gain grows while writes waited and neither the block nor what was free for ours was filled; it
     /// falls slowly.
     fn adapt_gain(&mut self, interval: &Interval, own: f64) {
-        let block = interval.mempool_limit.min(self.size);
+        let block = interval.mempool_limit.min(self.size());
         let is_block_full = interval.block.all.of(self.unit) as f64 >= NEARLY * block;
         let used = own + interval.kept;
         let is_room_used = used >= NEARLY * (self.left + interval.free);
-        if is_block_full && is_room_used || used >= NEARLY * self.size {
+        if is_block_full && is_room_used || used >= NEARLY * self.size() {
             self.gain = (self.gain * NEARLY).max(STEP);
         } else if !interval.since.was_idle && interval.since.was_slow {
             self.gain = (self.gain * STEP).min(PROBE);
@@ -216,8 +290,13 @@ impl Window {
         let waiting = interval.left.of(self.unit) as f64 + interval.others * mean;
         let took_all = waiting <= all.of(self.unit) as f64 / 2.0;
         let worth = self.worth(took_all);
+        let size = self.size();
         // Beyond what a block can hold, that it took all shows nothing.
-        let most = (self.most).map_or(f64::INFINITY, |most| ours + most * mean);
+        let by_limits = self.most(&all).min(self.most(&interval.block.ours));
+        if self.has_first() && !took_all && (all.txs as f64) < FULL * by_limits {
+            (self.is_bounded, self.shown) = (true, size);
+        }
+        let most = ours + by_limits * mean;
         let wanted = if took_all {
             worth.max(most.min(2.0 * worth))
         } else {
@@ -225,11 +304,13 @@ impl Window {
         };
         let is_short = !interval.since.was_idle && own > 0.0 && self.seconds.len() == RECENT;
         // What others got does not show how much of it would be ours.
-        self.has_grown = wanted > self.size && own > 0.0;
+        self.has_grown = wanted > size && own > 0.0;
         if self.has_grown || is_short {
-            (self.size, self.is_taught) = (wanted, true);
+            self.shown = wanted;
         }
-        self.size = self.size.max(own - ours / 2.0);
+        if own - ours / 2.0 > self.size() {
+            self.shown = own - ours / 2.0;
+        }
     }
 
     /// The largest of the last sums of all and own transactions, at least that of the least transactions. Of blocks

@@ -28,7 +28,7 @@ fn writes_queue_here_and_not_in_the_nodes_socket() {
 #[test]
 fn room_that_answers_make_is_given_out_in_groups_of_2_ms() {
     let mut pacer = pacer(100_000, PaceMode::Adaptive);
-    pacer.learn(100_000, None);
+    pacer.learn(100_000, None, Load::default());
     // 5,000 answers a second, 10 in 2 ms.
     let mut now = Nanos::ZERO;
     for _ in 0..200 {
@@ -95,7 +95,7 @@ fn pacing_53_a_place_of_the_in_flight_cap_is_kept_for_clients_that_ask_for_littl
 #[test]
 fn stalls_of_the_node_do_not_look_like_a_queue_of_ours() {
     let mut pacer = pacer(100_000, PaceMode::Adaptive);
-    pacer.learn(100_000, None);
+    pacer.learn(100_000, None, Load::default());
     let limit = |pacer: &mut Pacer, now| {
         pacer.grant(now, many(10_000));
         match pacer.bound() {

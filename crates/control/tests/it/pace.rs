@@ -11,11 +11,12 @@ use crate::model::{Wants, adaptive, go_on, run};
 /// More than any node takes.
 pub(crate) const FLOOD: fn(f64) -> f64 = |_| 10_000.0;
 
-/// So many transactions whose bytes and gas do not matter.
+/// So many transactions of a gas each, whose bytes do not matter.
 pub(crate) fn of_txs(txs: u64) -> Load {
     Load {
         txs,
-        ..Load::default()
+        bytes: 0,
+        gas: txs,
     }
 }
 

@@ -167,17 +167,6 @@ impl fmt::Display for Shortage {
     }
 }
 
-/// How many transactions of so many bytes a block may have, at the gas that those in `own` name, in the mean; none as
-/// long as the gas of a block is bounded and no transaction has named any.
-pub(super) fn most_in_block(limits: BlockLimits, mean_bytes: u64, own: Load) -> Option<u64> {
-    let by_bytes = limits.bytes / mean_bytes.max(1);
-    let Some(gas) = limits.gas else {
-        return Some(by_bytes);
-    };
-    let by_gas = gas.saturating_mul(own.txs).checked_div(own.gas)?;
-    Some(by_bytes.min(by_gas))
-}
-
 /// The bytes of a transaction in the units of the fair queue, 1 or more.
 pub(super) fn units(bytes: usize) -> u32 {
     saturating(bytes as u64).div_ceil(BYTES_PER_UNIT).max(1)
@@ -334,26 +323,5 @@ mod tests {
         assert_eq!((gas.price(9, || Some(0)), gas.price(9, || Some(1))), (9, 1));
         assert_eq!([0, 1, 64, 65].map(units), [1, 1, 1, 2]);
         assert_eq!(units(usize::MAX), (u32::MAX).div_ceil(BYTES_PER_UNIT));
-    }
-
-    /// Before, bytes alone bounded the first window: 8,000 transactions where the gas of a block is enough for 100.
-    #[test]
-    fn pacing_48_a_block_by_its_limits_is_bounded_by_bytes_and_by_gas() {
-        let own = |txs, gas| Load { txs, bytes: 0, gas };
-        let most = |own| most_in_block(LIMITS.unwrap(), 500, own);
-        // 100,000 each, also where some name none; the bytes, where it is little.
-        assert_eq!(most(own(4, 400_000)), Some(100));
-        assert_eq!(most(own(8, 400_000)), Some(200));
-        assert_eq!(most(own(1, 1)), Some(8_000));
-        // Nothing is known of the gas.
-        assert_eq!((most(own(0, 0)), most(own(4, 0))), (None, None));
-        // No sender names more than there is.
-        assert_eq!(most(own(1, u64::MAX)), Some(0));
-        let by_bytes = BlockLimits {
-            gas: None,
-            ..LIMITS.unwrap()
-        };
-        assert_eq!(most_in_block(by_bytes, 0, own(0, 0)), Some(4_000_000));
-        assert_eq!(most_in_block(by_bytes, 500, own(1, 1)), Some(8_000));
     }
 }

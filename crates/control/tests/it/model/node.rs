@@ -85,6 +85,15 @@ impl Default for NodeKind {
 }
 
 impl NodeKind {
+    /// What the chain says that a block may have.
+    pub(crate) fn limits(&self) -> Option<Load> {
+        self.told.map(|told| Load {
+            txs: u64::MAX,
+            bytes: self.block_bytes,
+            gas: told,
+        })
+    }
+
     /// The same without decline.
     pub(crate) fn steady() -> Self {
         Self {

@@ -142,8 +142,8 @@ impl Proxy {
         } else {
             IN_ALL.min(ON_A_CONNECTION * self.used)
         };
-        if self.pacer.is_untaught() {
-            self.pacer.learn(0, node.kind.told);
+        if let Some(mean) = self.mean() {
+            self.pacer.learn(0, node.kind.limits(), mean);
         }
         // The lane looks again after each answer; here, after each step.
         let demand = Demand {
@@ -195,6 +195,26 @@ impl Proxy {
         if grant.now + beyond > 0 {
             self.departures.push((now, grant.now + beyond));
         }
+    }
+
+    /// The mean of what waits; of a long queue that of its beginning.
+    fn mean(&self) -> Option<Load> {
+        let waiting = self
+            .again
+            .iter()
+            .chain(&self.polite_queue)
+            .chain(&self.queue);
+        let sum = waiting.take(8).map(load_of).reduce(|sum, one| sum + one)?;
+        Some(Load {
+            txs: 1,
+            bytes: sum.bytes / sum.txs,
+            gas: 1,
+        })
+    }
+
+    /// Other clients, or the same with other wishes.
+    pub(crate) fn want(&mut self, wants: Wants) {
+        self.source = Source::new(self.source.number, wants);
     }
 
     /// Fewer connections are used at once; more when they are open, after two journeys there and back.

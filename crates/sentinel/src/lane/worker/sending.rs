@@ -8,8 +8,8 @@ use pacing::Nanos;
 use super::{SHORT, Worker};
 use crate::lane::job::Job;
 use crate::lane::pool::{MOST_ALONE, MOST_UNWRITTEN};
-use crate::lane::scarcity::most_in_block;
 use crate::lane::writes::{Carrier, Event, Position, WriteId, WriteState};
+use crate::upstream::BlockLimits;
 
 /// What may still be sent in a turn. One begun below the bytes is taken whole.
 #[derive(Clone, Copy)]
@@ -42,7 +42,7 @@ impl Worker {
             self.writes.take_turned().for_each(|hold| queue.hold(hold));
             (queue.len(), queue.lines(), queue.mean_bytes())
         };
-        if let Some(mean_bytes) = mean_bytes.filter(|_| self.pacer.is_untaught()) {
+        if let Some(mean_bytes) = mean_bytes {
             self.teach(mean_bytes);
         }
         let demand = Demand {
@@ -69,14 +69,19 @@ impl Worker {
         grant.next
     }
 
-    /// The first window is what the chain's last blocks held, and no more than its limits allow of transactions
-    /// of this size, and of the gas that those name which were sent.
+    /// The first window goes by what the chain's last blocks held, and by what its limits allow of transactions of this
+    /// size, and of the gas that those name which were sent.
     fn teach(&mut self, mean_bytes: u64) {
         if let Some(node) = self.active {
             let limits = self.nodes.state(node).block_limits;
+            let history = self.nodes.state(node).largest_block;
             let own = self.writes.own();
-            let most = limits.and_then(|limits| most_in_block(limits, mean_bytes, own));
-            self.pacer.learn(self.nodes.state(node).largest_block, most);
+            let mean = Load {
+                txs: 1,
+                bytes: mean_bytes,
+                gas: own.gas.checked_div(own.txs).unwrap_or(0),
+            };
+            self.pacer.learn(history, limits.map(of_block), mean);
         }
     }
 
@@ -284,6 +289,15 @@ impl Budget {
         if unit != Unit::Transactions {
             self.amount = self.amount.saturating_sub(load.of(unit));
         }
+    }
+}
+
+/// What a block may have.
+fn of_block(limits: BlockLimits) -> Load {
+    Load {
+        txs: u64::MAX,
+        bytes: limits.bytes,
+        gas: limits.gas.unwrap_or(u64::MAX),
     }
 }
 
