@@ -67,9 +67,10 @@ impl NodeHttp {
         patience: Duration,
     ) -> Result<Self, UpstreamError> {
         let base = dialer.endpoint().with_transport(Transport::Http).path();
+        let base = base.trim_end_matches('/').to_owned();
         Ok(Self {
-            base: base.trim_end_matches('/').to_owned(),
-            pool: Pool::new(dialer.clone(), options)?,
+            pool: Pool::new(dialer.clone(), &base, options)?,
+            base,
             dialer,
             patience,
         })

@@ -1,12 +1,18 @@
 //! Kept-alive HTTP/1.1 connections to one node.
 //!
+//! A node, or a gateway before it, may serve fewer connections than are opened: the others are connected, and nothing reads
+//! them. So a request goes over a connection that has answered before. While none is idle others are opened, each of which
+//! is asked for the node's health first, and the request takes whichever is ready sooner. Only the first connection of all
+//! serves its request at once.
+//!
 //! A pool of our own rather than the library's, because three things must be certain: a second
 //! attempt goes over a connection that is new, a request that may have been written is not written
 //! twice unless its caller allows it, and an answer that is dropped closes its connection at once.
 //! ARCHITECTURE.md names those that hyper-util's pools do not keep.
 
+use std::collections::VecDeque;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -16,20 +22,22 @@ use hyper::body::{Body as _, Incoming};
 use hyper::client::conn::TrySendError;
 use hyper::client::conn::http1::{Builder, SendRequest};
 use hyper::header::{HOST, HeaderValue};
-use hyper::{Request, Response};
+use hyper::{HeaderMap, Method, Request, Response};
 use hyper_util::rt::TokioIo;
 use parking_lot::Mutex;
-use tokio::time::Instant;
+use tokio::runtime::Handle;
+use tokio::sync::oneshot;
+use tokio::time::error::Elapsed;
+use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
 
-use super::{Outgoing, Repeat};
+use super::{Outgoing, Repeat, uri};
 use crate::upstream::UpstreamError;
 use crate::upstream::body::Pieces;
-use crate::upstream::dial::{Dialer, Stream};
+use crate::upstream::dial::Dialer;
 
-/// Kept-alive connections to one node that wait for requests, and what is needed to open new ones. Clones share
-/// them.
+/// Kept-alive connections to one node, and what is needed to open new ones. Clones share them.
 #[derive(Clone, Debug)]
 pub(super) struct Pool(Arc<Inner>);
 
@@ -38,7 +46,22 @@ struct Inner {
     dialer: Dialer,
     host: HeaderValue,
     options: PoolOptions,
-    idle: Mutex<Vec<(PooledConnection, Instant)>>,
+    health: Outgoing,
+    state: Mutex<State>,
+}
+
+/// Connections, and requests that wait for one.
+#[derive(Debug, Default)]
+struct State {
+    idle: Vec<(PooledConnection, Instant)>,
+    /// Oldest first.
+    waiting: VecDeque<oneshot::Sender<Result<PooledConnection, UpstreamError>>>,
+    /// Connections that are in use or idle.
+    open: usize,
+    /// Connections that have not answered yet.
+    opening: usize,
+    /// The last one that was opened has not answered in time.
+    is_full: bool,
 }
 
 /// Limits of a [`Pool`], and the owner of its tasks.
@@ -59,6 +82,20 @@ pub(in crate::upstream) struct PoolOptions {
 struct PooledConnection {
     sender: SendRequest<Full<Bytes>>,
     _close: DropGuard,
+    _open: Open,
+}
+
+/// Counts a connection of this pool while it is open.
+#[derive(Debug)]
+struct Open(Weak<Inner>);
+
+/// What a request goes over.
+enum Next {
+    Idle(PooledConnection),
+    /// The next one that is idle or has been opened.
+    Turn(oneshot::Receiver<Result<PooledConnection, UpstreamError>>),
+    /// There is none yet.
+    First,
 }
 
 /// Why a request has no answer. The library hands it back only if it has not begun to write it.
@@ -73,18 +110,30 @@ pub(in crate::upstream) struct PooledBody {
 }
 
 impl Pool {
-    /// An empty pool.
+    /// An empty pool. What stands before every path at the node is `base`.
     ///
     /// # Errors
     /// [`UpstreamError::Setup`] when the node's address is no `Host`.
-    pub(super) fn new(dialer: Dialer, options: PoolOptions) -> Result<Self, UpstreamError> {
+    pub(super) fn new(
+        dialer: Dialer,
+        base: &str,
+        options: PoolOptions,
+    ) -> Result<Self, UpstreamError> {
         let host = HeaderValue::try_from(dialer.endpoint().authority());
         let host = host.map_err(|error| dialer.setup(&error))?;
+        let health = Outgoing {
+            method: Method::GET,
+            uri: uri(base, &Bytes::from_static(b"/health"))?,
+            headers: HeaderMap::new(),
+            body: Bytes::new(),
+            repeat: Repeat::IfUnwritten,
+        };
         Ok(Self(Arc::new(Inner {
             dialer,
             host,
             options,
-            idle: Mutex::default(),
+            health,
+            state: Mutex::default(),
         })))
     }
 
@@ -97,14 +146,13 @@ impl Pool {
         &self,
         request: &Outgoing,
     ) -> Result<Response<PooledBody>, UpstreamError> {
-        if let Some(connection) = self.take().await {
+        if let Some(connection) = self.take().await? {
             match self.send_over(connection, request).await {
                 Err(failed) if may_repeat(&failed, request.repeat) => {}
                 sent => return sent.map_err(|failed| self.unanswered(&failed)),
             }
         }
-        let stream = self.0.dialer.connect().await?;
-        let sent = self.send_over(self.open(stream).await?, request).await;
+        let sent = self.send_over(self.open().await?, request).await;
         sent.map_err(|failed| self.unanswered(&failed))
     }
 
@@ -143,18 +191,123 @@ impl Pool {
         }
     }
 
-    /// A kept connection that is still good, as far as one can tell.
-    async fn take(&self) -> Option<PooledConnection> {
-        let limit = self.0.options.idle_limit;
+    /// A connection that has answered and is still good, as far as one can tell; none while there is no other.
+    async fn take(&self) -> Result<Option<PooledConnection>, UpstreamError> {
         loop {
-            let (mut connection, since) = self.0.idle.lock().pop()?;
-            if since.elapsed() < limit && connection.sender.ready().await.is_ok() {
-                return Some(connection);
+            let mut connection = match self.next() {
+                Next::Idle(connection) => connection,
+                Next::Turn(turn) => {
+                    self.open_for_waiting();
+                    // Its sender ends with the pool only.
+                    turn.await
+                        .unwrap_or_else(|_| Err(self.0.dialer.timeout()))?
+                }
+                Next::First => return Ok(None),
+            };
+            if connection.sender.ready().await.is_ok() {
+                return Ok(Some(connection));
             }
         }
     }
 
-    async fn open(&self, stream: Stream) -> Result<PooledConnection, UpstreamError> {
+    fn next(&self) -> Next {
+        let mut old = Vec::new();
+        let mut state = self.0.state.lock();
+        while let Some((connection, since)) = state.idle.pop() {
+            if since.elapsed() < self.0.options.idle_limit {
+                return Next::Idle(connection);
+            }
+            old.push(connection);
+        }
+        if state.open + state.opening == old.len() {
+            return Next::First;
+        }
+        let (give, turn) = oneshot::channel();
+        state.waiting.push_back(give);
+        Next::Turn(turn)
+    }
+
+    /// Opens connections for requests that wait: at a time as many as there are, as in slow start (RFC 5681); one while the
+    /// node is full.
+    fn open_for_waiting(&self) {
+        // A pool may outlive the program's last task.
+        if Handle::try_current().is_err() {
+            return;
+        }
+        let mut state = self.0.state.lock();
+        state.waiting.retain(|waiting| !waiting.is_closed());
+        // After a restart the node may take more.
+        state.is_full &= state.open > 0;
+        let answering = state.open.saturating_sub(state.opening);
+        let most = if state.is_full {
+            1
+        } else {
+            answering.max(FIRST_OPENINGS)
+        };
+        let wanted = state.waiting.len().min(most).saturating_sub(state.opening);
+        state.opening += wanted;
+        drop(state);
+        for _ in 0..wanted {
+            let pool = self.clone();
+            self.0.options.tracker.spawn(async move {
+                tokio::select! {
+                    () = pool.add() => pool.open_for_waiting(),
+                    () = pool.0.options.shutdown.cancelled() => {}
+                }
+            });
+        }
+    }
+
+    /// Opens a connection that serves whichever request waits longest, once it has answered.
+    async fn add(&self) {
+        let mut pause = ANSWER_LIMIT;
+        while !self.is_settled(timeout(ANSWER_LIMIT, self.prove()).await) {
+            // Others may need the node's connections more.
+            sleep(pause).await;
+            pause = (2 * pause).min(LONGEST_PAUSE);
+        }
+    }
+
+    /// Whether nothing more is to be tried after a connection was added, or not.
+    fn is_settled(&self, added: Result<Result<(), UpstreamError>, Elapsed>) -> bool {
+        let mut state = self.0.state.lock();
+        let late = added.is_err() && state.open > 0;
+        let is_other_trying = state.is_full && state.opening > 1;
+        if late && !state.waiting.is_empty() && !is_other_trying {
+            state.is_full = true;
+            return false;
+        }
+        state.opening -= 1;
+        state.is_full = late;
+        // A request waits for each; where others answer it waits for them.
+        let failed = match added {
+            Ok(added) => added.err(),
+            Err(_) => (!late).then(|| self.0.dialer.timeout()),
+        };
+        if let Some(failed) = failed
+            && let Some(waiting) = state.waiting.pop_front()
+        {
+            let _ = waiting.send(Err(failed));
+        }
+        true
+    }
+
+    /// Opens a connection, asks for the node's health over it, and keeps it. Any answer will do.
+    async fn prove(&self) -> Result<(), UpstreamError> {
+        let answer = self.send_over(self.open().await?, &self.0.health).await;
+        let mut body = answer
+            .map_err(|failed| self.unanswered(&failed))?
+            .into_body();
+        while let Some(piece) = body.next().await {
+            piece?;
+        }
+        Ok(())
+    }
+
+    async fn open(&self) -> Result<PooledConnection, UpstreamError> {
+        self.0.state.lock().open += 1;
+        let open = Open(Arc::downgrade(&self.0));
+        let stream = self.0.dialer.connect().await?;
         let options = &self.0.options;
         let (sender, connection) = Builder::new()
             .max_buf_size(options.window_bytes.max(SMALLEST_BUFFER))
@@ -173,16 +326,38 @@ impl Pool {
         Ok(PooledConnection {
             sender,
             _close: close,
+            _open: open,
         })
     }
 
-    /// Keeps as many as were in use at once within the limit of idleness: the one used last is taken first, and another is
-    /// opened only while none is idle.
-    fn give_back(&self, connection: PooledConnection) {
-        let (now, mut idle) = (Instant::now(), self.0.idle.lock());
-        idle.retain(|(_, since)| now.duration_since(*since) < self.0.options.idle_limit);
-        if !connection.sender.is_closed() {
-            idle.push((connection, now));
+    /// Hands a connection to the request that waits longest. Else keeps it: as many as were in use at once within the limit of
+    /// idleness, of which the one used last is taken first.
+    fn give_back(&self, mut connection: PooledConnection) {
+        let now = Instant::now();
+        let limit = self.0.options.idle_limit;
+        if connection.sender.is_closed() {
+            return;
+        }
+        // What is dropped takes the lock.
+        let mut old = Vec::new();
+        let mut state = self.0.state.lock();
+        let is_old = |(_, since): &mut (_, Instant)| now.duration_since(*since) >= limit;
+        old.extend(state.idle.extract_if(.., is_old));
+        while let Some(waiting) = state.waiting.pop_front() {
+            match waiting.send(Ok(connection)) {
+                Ok(()) => return,
+                Err(back) => connection = back.expect("it was sent so"),
+            }
+        }
+        state.idle.push((connection, now));
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        if let Some(inner) = self.0.upgrade() {
+            inner.state.lock().open -= 1;
+            Pool(inner).open_for_waiting();
         }
     }
 }
@@ -266,11 +441,21 @@ fn innermost(error: &hyper::Error) -> String {
 
 /// The least the library takes as a buffer.
 const SMALLEST_BUFFER: usize = 8 << 10;
+/// Connections that are opened at a time while there are fewer.
+const FIRST_OPENINGS: usize = 4;
+/// How long a new connection may take for the node's health.
+const ANSWER_LIMIT: Duration = Duration::from_secs(5);
+/// The longest pause between two connections to a node that is full.
+const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
 #[cfg(test)]
 mod tests {
+    use std::future::pending;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
     use tokio::net::{TcpListener, TcpStream};
+    use tokio::sync::Barrier;
     use tokio::task::JoinHandle;
 
     use super::super::testing::{dialer_to, options, request};
@@ -282,7 +467,7 @@ mod tests {
     async fn pool() -> (Pool, TcpListener) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let dialer = dialer_to(&format!("http://{}", listener.local_addr().unwrap()));
-        (Pool::new(dialer, options()).unwrap(), listener)
+        (Pool::new(dialer, "", options()).unwrap(), listener)
     }
 
     async fn accept(listener: &TcpListener) -> TcpStream {
@@ -307,11 +492,12 @@ mod tests {
     }
 
     /// Reads one request at the node's end.
-    async fn read_request(stream: &mut TcpStream) {
+    async fn read_request(stream: &mut TcpStream) -> String {
         let mut head = Vec::new();
         while !head.ends_with(b"\r\n\r\n") {
             head.push(stream.read_u8().await.unwrap());
         }
+        String::from_utf8(head).unwrap()
     }
 
     /// Answers one request at the node's end.
@@ -338,38 +524,80 @@ mod tests {
         assert_eq!(body(second).await, b"{}");
     }
 
+    /// A node that serves so many connections and counts them. It answers about its health at once, and everything else when
+    /// so many others wait.
+    fn serve_all(listener: TcpListener, most: usize, together: usize) -> Arc<AtomicUsize> {
+        let served = Arc::new(AtomicUsize::new(0));
+        let (counted, together) = (served.clone(), Arc::new(Barrier::new(together)));
+        tokio::spawn(async move {
+            for _ in 0..most {
+                let mut stream = accept(&listener).await;
+                counted.fetch_add(1, Ordering::Relaxed);
+                let together = together.clone();
+                tokio::spawn(async move {
+                    loop {
+                        if !read_request(&mut stream).await.starts_with("GET /health ") {
+                            together.wait().await;
+                        }
+                        stream.write_all(ANSWER.as_bytes()).await.unwrap();
+                    }
+                });
+            }
+            // What else connects stays in its backlog.
+            pending::<()>().await;
+        });
+        served
+    }
+
+    async fn ask_at_once(pool: &Pool, count: usize) {
+        let asked: Vec<Asked> = (0..count).map(|_| ask(pool, Repeat::Always)).collect();
+        for asked in asked {
+            assert_eq!(body(asked).await, b"{}");
+        }
+    }
+
     /// Of those in use at once 32 were kept, so that 512 WebSockets that asked once a second closed 96 connections at the
     /// node each time.
     #[tokio::test]
     async fn as_many_connections_are_kept_as_were_in_use_at_once() {
         let (pool, listener) = pool().await;
-        let ask_all = || [0; 100].map(|_| ask(&pool, Repeat::Always));
-        let asked = ask_all();
-        let mut streams = Vec::new();
-        for _ in &asked {
-            streams.push(accept(&listener).await);
+        let served = serve_all(listener, 1_000, 100);
+        for _ in 0..3 {
+            ask_at_once(&pool, 100).await;
+            assert_eq!(served.load(Ordering::Relaxed), 100);
         }
-        for stream in &mut streams {
-            serve(stream).await;
+    }
+
+    /// Each of the others had a connection of its own that nothing read, until its time was over.
+    #[tokio::test]
+    async fn resources_112_a_node_that_serves_few_connections_answers_all_requests() {
+        for most in [1, 2, 7] {
+            let (pool, listener) = pool().await;
+            let served = serve_all(listener, most, 1);
+            ask_at_once(&pool, 50).await;
+            assert!(served.load(Ordering::Relaxed) <= most);
         }
-        for asked in asked {
-            body(asked).await;
-        }
-        for _ in 0..2 {
-            let asking = ask_all();
-            let again = async {
-                for stream in &mut streams {
-                    serve(stream).await;
-                }
-                for asked in asking {
-                    body(asked).await;
-                }
-            };
-            tokio::select! {
-                _ = accept(&listener) => panic!("another connection was opened"),
-                () = again => {}
+    }
+
+    #[tokio::test]
+    async fn connections_are_opened_again_after_a_node_ended_under_all_of_them() {
+        let (pool, listener) = pool().await;
+        let address = listener.local_addr().unwrap();
+        let served = tokio::spawn(async move {
+            let mut streams = Vec::new();
+            for _ in 0..3 {
+                streams.push(accept(&listener).await);
             }
+            drop(listener);
+        });
+        let asked: Vec<Asked> = (0..20).map(|_| ask(&pool, Repeat::Always)).collect();
+        served.await.unwrap();
+        for asked in asked {
+            asked.await.unwrap().unwrap_err();
         }
+        let served = serve_all(TcpListener::bind(address).await.unwrap(), 20, 20);
+        ask_at_once(&pool, 20).await;
+        assert_eq!(served.load(Ordering::Relaxed), 20);
     }
 
     #[tokio::test]
