@@ -212,13 +212,15 @@ pub fn not_found(index: &str) -> Page {
 /// The refusal of a request whose method its path does not have. The paths in `posts` change something and take POST
 /// alone, all others show something.
 pub(crate) fn refused_method<B>(request: &Request<B>, posts: &[&str]) -> Option<Page> {
-    let is_look = request.method() == Method::GET || request.method() == Method::HEAD;
-    let (reason, allowed) = match posts.contains(&request.uri().path()) {
-        true if request.method() == Method::POST => return None,
-        true => ("this changes something; use POST", "POST"),
-        false if is_look => return None,
-        false => ("only GET; nothing can be changed here", "GET, HEAD"),
+    let (methods, reason, allowed): (&[Method], _, _) = if posts.contains(&request.uri().path()) {
+        (&[Method::POST], "this changes something; use POST", "POST")
+    } else {
+        let reason = "only GET; nothing can be changed here";
+        (&[Method::GET, Method::HEAD], reason, "GET, HEAD")
     };
+    if methods.contains(request.method()) {
+        return None;
+    }
     let mut page = problem(StatusCode::METHOD_NOT_ALLOWED, reason);
     let allowed = HeaderValue::from_static(allowed);
     page.headers_mut().insert(ALLOW, allowed);

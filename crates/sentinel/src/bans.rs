@@ -6,7 +6,7 @@ use pacing::Nanos;
 /// One of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ban {
-    /// The networks that may not use the proxy.
+    /// The network that may not use the proxy.
     pub who: Network,
     /// Until when; none for as long as the program runs.
     pub until: Option<Nanos>,

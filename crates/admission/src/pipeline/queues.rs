@@ -92,9 +92,10 @@ impl<A: Admit, F: Filter<A::Key>> Queues<A, F> {
         }
         if let Some(is_accepted) = self.under_way.get(&id) {
             self.counters.duplicates += 1;
-            return Err(match is_accepted {
-                true => Refused::Accepted,
-                false => Refused::Duplicate,
+            return Err(if *is_accepted {
+                Refused::Accepted
+            } else {
+                Refused::Duplicate
             });
         }
         if self.under_way.len() >= self.settings.capacity {

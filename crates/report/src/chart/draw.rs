@@ -46,10 +46,12 @@ fn plot(picture: &Picture<'_>) -> String {
     let last = x_ticks.last().filter(|tick| is_beyond(tick));
     let x_tick = |tick: &Tick| {
         let is_near_last = last.is_some_and(|last| tick.at > last.at - LAST_WIDTH);
-        let class = match tick.minor || is_near_last {
-            _ if is_beyond(tick) => " class=\"e\"",
-            true => " class=\"n\"",
-            false => "",
+        let class = if is_beyond(tick) {
+            " class=\"e\""
+        } else if tick.minor || is_near_last {
+            " class=\"n\""
+        } else {
+            ""
         };
         let place = format!("span{class} style=\"left:{:.2}%\"", tick.at * 100.0);
         tag(&place, &escape(&tick.text))

@@ -8,7 +8,9 @@ use fairq::{ClientKey, Network};
 use pacing::Nanos;
 use tracing::info;
 
-use super::snapshot::{BanView, ClientView, Explanation, Inspect, Limit, NodeView, Snapshot};
+use super::snapshot::{
+    BanView, ClientView, DrainView, Explanation, Inspect, Limit, NodeView, Snapshot,
+};
 use crate::bans::Ban;
 use crate::lane::{Explained, Lane, Status};
 use crate::metrics::Gauges;
@@ -105,7 +107,7 @@ impl Inspect for Operator {
             who = view.who,
             seconds = view.ends_in_seconds,
             why = view.why,
-            "banned by the operator"
+            "the operator banned a network"
         );
         Ok(view)
     }
@@ -113,7 +115,7 @@ impl Inspect for Operator {
     fn unban(&self, who: Network) -> bool {
         let was_there = self.shared_context.identities.unban(who);
         if was_there {
-            info!(%who, "a ban was taken back by the operator");
+            info!(%who, "the operator ended a ban");
         }
         was_there
     }
@@ -125,13 +127,8 @@ impl Inspect for Operator {
         if is_known {
             let node = node.unwrap_or("all");
             match length {
-                Some(length) => info!(
-                    node,
-                    ?length,
-                    why,
-                    "the operator wants this node left alone"
-                ),
-                None => info!(node, "the operator lets this node be used again"),
+                Some(length) => info!(node, ?length, why, "the operator drained this node"),
+                None => info!(node, "the operator ended the drain of this node"),
             }
         }
         is_known
@@ -201,7 +198,10 @@ fn node_view(node: NodeState, bound: Option<Bound>, now: Nanos) -> NodeView {
     let silent = silent.filter(|silent| *silent >= SILENT);
     let drained = node.is_drained(now).then_some(node.drained).flatten();
     NodeView {
-        drained: drained.map(|(until, why)| (seconds_left(until, now), why)),
+        drained: drained.map(|(until, why)| DrainView {
+            ends_in_seconds: seconds_left(until, now),
+            why,
+        }),
         url: node.endpoint,
         up: node.up,
         silent_ms: silent.map(Nanos::as_millis),

@@ -299,7 +299,11 @@ impl fmt::Display for Overview<'_> {
         let gate = if it.ready { it.gate } else { "not ready" };
         let (version, up, why) = (it.version, it.uptime_seconds, &it.why);
         writeln!(f, "sentinel {version}, up {up} s, gate {gate} ({why})")?;
-        writeln!(f, "writes wait for {}", it.bound.text)?;
+        if it.bound.name == "nothing" {
+            writeln!(f, "nothing holds writes back")?;
+        } else {
+            writeln!(f, "writes wait for {}", it.bound.text)?;
+        }
         let (rates, now) = (it.rates, it.now);
         writeln!(
             f,

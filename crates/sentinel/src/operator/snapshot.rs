@@ -17,10 +17,19 @@ use crate::reload::{NotReloaded, Reloaded};
 /// A ban, as the operator sees it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct BanView {
-    /// The networks that may not use the proxy.
+    /// The network that may not use the proxy.
     pub who: String,
     /// Seconds until it ends by itself; none if it does not.
     pub ends_in_seconds: Option<u64>,
+    /// Why, in the operator's words.
+    pub why: String,
+}
+
+/// A drain of a node by the operator.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct DrainView {
+    /// Seconds until it ends.
+    pub ends_in_seconds: u64,
     /// Why, in the operator's words.
     pub why: String,
 }
@@ -59,8 +68,8 @@ pub struct NodeView {
     pub height: Option<u64>,
     /// Reads that it was asked since the start.
     pub reads: u64,
-    /// Seconds until the operator's drain ends, and its reason.
-    pub drained: Option<(u64, String)>,
+    /// The operator's drain of it.
+    pub drained: Option<DrainView>,
 }
 
 impl Snapshot {

@@ -120,7 +120,7 @@ impl Health {
     }
 }
 
-/// How long a node is left alone whose blocks cannot be read, while there is another one.
+/// How long a node is not used whose blocks cannot be read, while there is another one.
 const UNUSABLE_FOR: Nanos = Nanos::from_secs(60);
 /// A node that has owed an answer for so long is asked for nothing but its health: reads are refused at once, and
 /// a proxy all of whose nodes are so is not ready. Blocks were seen that took 12 s; clients that read meanwhile are

@@ -102,7 +102,7 @@ pub struct NodeState {
     pub largest_block: u64,
     /// Since when it owes an answer to a question about its health.
     pub unanswered_since: Option<Nanos>,
-    /// Until when the operator wants it left alone, and why.
+    /// When the operator's drain of it ends, and why it is drained.
     pub drained: Option<(Nanos, String)>,
     /// Reads that it was asked since the start.
     pub reads: u64,
@@ -111,7 +111,7 @@ pub struct NodeState {
 }
 
 impl NodeState {
-    /// Whether the operator wants it left alone.
+    /// Whether the operator has drained it.
     pub(crate) fn is_drained(&self, now: Nanos) -> bool {
         self.drained.as_ref().is_some_and(|(until, _)| *until > now)
     }

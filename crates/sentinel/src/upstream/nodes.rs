@@ -93,7 +93,7 @@ impl Nodes {
         self.node(node).state().up
     }
 
-    /// Whether a node answers, takes transactions and is not to be left alone.
+    /// Whether a node answers, takes transactions and is not drained.
     pub fn takes_writes(&self, node: NodeIndex) -> bool {
         let state = self.node(node).state();
         let takes = state.up && !state.catching_up;
@@ -125,7 +125,7 @@ impl Nodes {
         self.node(node).http.dialer.endpoint()
     }
 
-    /// The node itself if it is up, answers and is not to be left alone, else the first other one of which that is so;
+    /// The node itself if it is up, answers and is not drained, else the first other one of which that is so;
     /// itself if it is so of none.
     pub fn nearest_up(&self, node: NodeIndex) -> NodeIndex {
         let mut candidates = iter::once(node).chain(0..self.count());

@@ -352,7 +352,7 @@ fn top_prints_the_figures_of_a_running_sentinel() {
             .expect(0)
             .out
             .clone();
-        if text.contains("sentinel 0.1.0") && !text.contains("writes wait for nothing") {
+        if text.contains("sentinel 0.1.0") && !text.contains("nothing holds writes back") {
             break text;
         }
     };

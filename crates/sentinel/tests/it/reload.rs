@@ -171,7 +171,8 @@ fn a_drained_node_gets_nothing_and_writes_go_to_the_other_one_or_wait() {
         200
     );
     let ready = proxy.admin().get("/readyz").unwrap().text();
-    assert!(ready.contains("disk"), "{ready}");
+    assert!(ready.contains(r#""ends_in_seconds": 3"#), "{ready}");
+    assert!(ready.contains(r#""why": "disk""#), "{ready}");
     let on_second = write(2);
     assert_eq!(
         committed_at_least(second.node.rpc_address(), 1),

@@ -46,10 +46,14 @@ pub(super) fn sides(args: &AbArgs) -> anyhow::Result<[AbSide; 2]> {
         (_, Some(a), Some(b)) => [a, b],
         _ => bail!("name two sides: two addresses of nodes, or --a and --b"),
     };
-    let kinds = texts.map(|text| match text.trim_start().starts_with("--") {
-        _ if !args.nodes.is_empty() => Kind::Node,
-        true => Kind::Flags,
-        false => Kind::Command,
+    let kinds = texts.map(|text| {
+        if !args.nodes.is_empty() {
+            Kind::Node
+        } else if text.trim_start().starts_with("--") {
+            Kind::Flags
+        } else {
+            Kind::Command
+        }
     });
     if kinds[0] != kinds[1] {
         bail!("both sides have to be of one kind: two commands, or flags of the load for both");

@@ -140,13 +140,13 @@ fn differing_words(differing: &LoadDifference) -> String {
     };
     let [base, other] = [&differing.base, &differing.other].map(|it| listed(it));
     let title = differing.field.title();
-    let varied = match differing.is_varied {
-        true => ", which is what is compared".into(),
-        false if differing.spoils_nothing() => String::new(),
-        false => format!(
-            "; where this is what you compare, pass --varied {}",
-            differing.field.name()
-        ),
+    let varied = if differing.is_varied {
+        ", which is what is compared".into()
+    } else if differing.spoils_nothing() {
+        String::new()
+    } else {
+        let field = differing.field.name();
+        format!("; where this is what you compare, pass --varied {field}")
     };
     format!("{title} differs: {base} before, {other} after{varied}")
 }

@@ -172,10 +172,13 @@ impl Presence {
         let Some(from) = self.silent_since.take() else {
             return;
         };
-        match now.saturating_sub(from) >= AWAY {
-            true if self.gaps.len() < MOST_GAPS => self.gaps.push(Gap { from, until }),
-            true => self.more += 1,
-            false => {}
+        if now.saturating_sub(from) < AWAY {
+            return;
+        }
+        if self.gaps.len() < MOST_GAPS {
+            self.gaps.push(Gap { from, until });
+        } else {
+            self.more += 1;
         }
     }
 }

@@ -116,15 +116,13 @@ fn draw_body(frame: &mut Frame, area: Rect, state: &LiveState) {
     let is_low = area.height < TALL;
     let has_steps = has_steps(state);
     let nodes = panels::node_lines(state, left.width);
-    let below = match has_steps {
-        true => figures::steps_height(state).min(area.height / 3),
-        false if is_low => {
-            u16::try_from(nodes.len())
-                .unwrap_or(LOW_NODES)
-                .min(LOW_NODES)
-                + 2
-        }
-        false => 0,
+    let below = if has_steps {
+        figures::steps_height(state).min(area.height / 3)
+    } else if is_low {
+        let lines = u16::try_from(nodes.len()).unwrap_or(LOW_NODES);
+        lines.min(LOW_NODES) + 2
+    } else {
+        0
     };
     let rows = Layout::vertical([Constraint::Fill(1), Constraint::Length(below)]);
     let [charts, below] = rows.areas(left);
