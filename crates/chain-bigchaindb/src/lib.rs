@@ -132,7 +132,7 @@ pub struct BigchaindbSettings {
     #[arg(long, value_name = "JSON")]
     pub metadata: Option<String>,
 
-    /// The RPC of the server's Tendermint, for loads on its HTTP API: its blocks tell of refused transactions too.
+    /// The RPC of the server's Tendermint, for loads on its HTTP API: its blocks show refused transactions too.
     #[arg(long, value_name = "URL")]
     pub tendermint: Option<String>,
 }
@@ -167,8 +167,8 @@ impl Protocol for Bigchaindb {
         }
     }
 
-    /// The status says it: 202 with the transaction when it was taken, 400 when the server refuses it, each with a JSON
-    /// object. 500 means three things, which its message tells apart: Tendermint refused it, it is in no block yet, or
+    /// The status is 202 with the transaction when it was taken, 400 when the server refuses it, each with a JSON
+    /// object. 500 means three things, which its message distinguishes: Tendermint refused it, it is in no block yet, or
     /// the server lost Tendermint while it asked (`_process_post_response` in `bigchaindb/tendermint/lib.py` of 2.2.2).
     /// After the latter two a block may contain the transaction. Anything else comes from another server.
     fn read(&self, message: &Message<'_>, replies: &mut impl FnMut(ReplyTo, Reply)) {
@@ -222,7 +222,7 @@ impl Bigchaindb {
     }
 }
 
-/// What Tendermint says where it surely did not take a transaction.
+/// Tendermint's messages when it surely did not take a transaction.
 const REFUSED: [&str; 3] = ["validation failed", "empool is full", "too large"];
 const NOT_YET: &str = "imed out waiting for tx to be included in a block";
 const DUPLICATE: &str = "DuplicateTransaction";
@@ -320,7 +320,7 @@ impl Naming for ById {
         }
         let named = serde_json::from_slice::<Named<'_>>(tx).ok();
         let id = named.and_then(|named| decode_hash(named.id.as_bytes()));
-        // What has no id is nobody's of the load.
+        // A refusal without an id belongs to no transaction of the load.
         id.unwrap_or_else(|| ByHash::name(tx))
     }
 }
@@ -358,7 +358,7 @@ impl NodeClient for BigchaindbClient {
         })
     }
 
-    /// The API does not tell how many transactions wait, but whether one has been committed.
+    /// The API does not show how many transactions wait, only whether one has been committed.
     fn pending<'a>(
         &'a self,
         own: &'a [String],

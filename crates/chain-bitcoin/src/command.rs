@@ -80,7 +80,7 @@ pub(crate) struct BitcoinPrepareArgs {
     pub(crate) fee_rate: NonZeroU64,
 }
 
-/// Does what the command line says; gives the text to print.
+/// Runs the command; returns the text to print.
 pub(crate) fn execute(
     matches: &ArgMatches,
     is_cancelled: &dyn Fn() -> bool,

@@ -309,7 +309,7 @@ impl NodeClient for BitcoinClient {
         Box::pin(async move { self.mempool_ids().await.map(Some) })
     }
 
-    /// Peers say where they listen for other nodes, not for requests: asked is the same port as here.
+    /// Peers give the port of their peer protocol, not that of their RPC: the RPC port is assumed to be the same as here.
     fn peers(&self) -> Asking<'_, Result<Vec<Endpoint>, ClientError>> {
         Box::pin(async move {
             let asked = self.endpoint();
@@ -335,7 +335,7 @@ impl NodeClient for Peer {
         })
     }
 
-    /// A peer is not told how many transactions wait.
+    /// A node does not show a peer how many transactions wait.
     fn pending<'a>(&'a self, _: &'a [String]) -> Asking<'a, Result<Option<Mempool>, ClientError>> {
         Box::pin(async move { Ok(None) })
     }

@@ -112,7 +112,7 @@ pub(crate) struct Handshake {
 }
 
 impl Handshake {
-    /// Our version, for the node at `address`. With `announcements` the node tells us of transactions.
+    /// Our version, for the node at `address`. With `announcements` the node announces transactions.
     pub(crate) fn version(address: SocketAddr, announcements: bool) -> NetworkMessage {
         let now = SystemTime::now().duration_since(UNIX_EPOCH);
         let nobody = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));

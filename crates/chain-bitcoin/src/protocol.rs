@@ -1,4 +1,4 @@
-//! Requests of a load on a node's JSON-RPC, and what its answers say.
+//! Requests of a load on a node's JSON-RPC, and how its answers are read.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -19,7 +19,7 @@ use crate::workload::{BitcoinWorkload, bitcoin_id};
 #[derive(Debug, Clone)]
 pub struct BitcoinNode {
     pub(crate) batch: NonZeroU32,
-    /// Learns what was refused, and tells what is dead therefore.
+    /// Learns which transactions were refused, and finds those that cannot be valid any more.
     pub(crate) workload: Option<BitcoinWorkload>,
     /// Shared by the clones of all threads, and touched by refusals only.
     pub(crate) refusals: Arc<Mutex<RefusalTexts>>,
@@ -65,7 +65,7 @@ impl Protocol for BitcoinNode {
         }
     }
 
-    /// btcd closes a connection after its answer, and one that says nothing for 10 s
+    /// btcd closes a connection after its answer, and one that sends nothing for 10 s
     /// (`rpcAuthTimeoutSeconds` in its `rpcserver.go`).
     fn limits(&self) -> Limits {
         Limits {

@@ -191,7 +191,7 @@ impl NodeClient for Node {
     }
 }
 
-/// Peers' RPCs are where they say (`other.rpc_address`), on the address that they were dialled at where they
+/// Peers' RPCs are where they announce (`other.rpc_address`), on the address that they were dialled at where they
 /// listen on all of theirs.
 async fn peers(client: &Client) -> Result<Vec<Endpoint>, ClientError> {
     #[derive(Deserialize)]
@@ -225,7 +225,7 @@ async fn peers(client: &Client) -> Result<Vec<Endpoint>, ClientError> {
     Ok(peers.peers.into_iter().filter_map(endpoint).collect())
 }
 
-/// The code of a refusal, and what the node said: CometBFT puts the real text of an error into `data`.
+/// The code of a refusal, and the node's message: CometBFT puts the real text of an error into `data`.
 fn refusal_of<'a>(reply: Reply, outcome: &'a Outcome<'_>) -> Option<(Code, &'a str)> {
     let text = match outcome {
         Outcome::Broadcast { log, .. } | Outcome::Commit { log, .. } => log,
@@ -287,7 +287,7 @@ pub async fn caught_up(queries: &Client) -> anyhow::Result<Status> {
     Ok(status)
 }
 
-/// What a block can carry; `None` where the node has no limit (-1) or does not say.
+/// What a block can carry; `None` where the node has no limit (-1) or does not give it.
 async fn block_limits(queries: &Client) -> NodeLimits {
     #[derive(Deserialize)]
     struct ConsensusParams {
@@ -315,7 +315,7 @@ async fn block_limits(queries: &Client) -> NodeLimits {
     }
 }
 
-/// What CometBFT says of a transaction that it has had (`ErrTxInCache`, mempool/errors.go; with a large letter up to
+/// CometBFT's error for a transaction that it has had (`ErrTxInCache`, mempool/errors.go; with a large letter up to
 /// Tendermint 0.33).
 const IN_CACHE: &str = "tx already exists in cache";
 /// The number that the clients of the Cosmos SDK give that (`ErrTxInMempoolCache`, types/errors/errors.go of 0.50).
@@ -325,7 +325,7 @@ const SDK_IN_CACHE: u32 = 19;
 const DEFAULT_SIZE: usize = 250;
 /// Also the status of a WebSocket message.
 const HTTP_OK: u16 = 200;
-/// What `BroadcastTxCommit` says behind its first letter, which is large up to Tendermint 0.33 (rpc/core/mempool.go).
+/// The error of `BroadcastTxCommit` behind its first letter, which is large up to Tendermint 0.33 (rpc/core/mempool.go).
 const NOT_YET: &str = "imed out waiting for tx to be included in a block";
 /// CometBFT 0.38, types/block.go: `MaxOverheadForBlock` 11, `MaxHeaderBytes` 626, a commit of one
 /// signature 94 + 109, and the frame of a transaction.

@@ -11,7 +11,7 @@ pub enum QueryError {
     /// It does not answer as a node does.
     #[error(transparent)]
     Query(#[from] ClientError),
-    /// What it said makes the load impossible: what is wrong and what to do.
+    /// Its answer makes the load impossible: what is wrong and what to do.
     #[error("{0}")]
     Refused(String),
 }
@@ -62,7 +62,7 @@ impl ChainClient {
         Self { client }
     }
 
-    /// Asks, and gives the reply or what the chain said instead.
+    /// Asks, and returns the reply or the chain's error.
     pub(crate) async fn ask(
         &self,
         path: &str,
@@ -101,7 +101,7 @@ impl ChainClient {
         }
     }
 
-    /// The least price of gas that the node takes; none where it does not say.
+    /// The least price of gas that the node takes; none where it gives none.
     pub async fn least_price(&self, denom: &str) -> Result<Option<GasPrice>, QueryError> {
         let Ok(reply) = self.ask(query::NODE_CONFIG, &[]).await? else {
             return Ok(None);

@@ -89,7 +89,7 @@ pub(crate) struct SweepArgs {
     pub(crate) denom: Option<String>,
 }
 
-/// Does what the command line says; gives the text to print.
+/// Runs the command; returns the text to print.
 pub(crate) fn execute(matches: &ArgMatches) -> Result<String, ChainError> {
     let args = CosmosArgs::from_arg_matches(matches);
     let args = args.map_err(|error| ChainError::Unusable(error.into()))?;

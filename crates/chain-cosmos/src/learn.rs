@@ -15,7 +15,7 @@ use super::client::{ChainClient, QueryError, refused, unusable};
 use super::{Account, CosmosContent, CosmosWorkload, Gas, Ready, sign};
 
 impl CosmosWorkload {
-    /// The workload with everything that the chain has to say: its accounts, prices and limits.
+    /// The workload with everything that the chain answers: its accounts, prices and limits.
     /// `planned` is how many transactions there will be at most.
     pub(crate) async fn ask_chain(
         &self,
@@ -61,7 +61,7 @@ impl CosmosWorkload {
         if let Ok(fee) = &cost {
             ready.fee = fee.clone();
         }
-        // What an account lacks says more than what the chain makes of its first transaction.
+        // What an account lacks explains more than the chain's refusal of its first transaction.
         check_funds(&chain, content, &ready, planned).await?;
         cost?;
         ready.size = first(content, &ready)?.len();
@@ -258,7 +258,7 @@ async fn check_funds(
     let count = planned.map_or(1, |planned| {
         planned.div_ceil(ready.sequences.accounts()).max(1)
     });
-    // Warm recipients pay each other, so only fees are lost; but nothing says in which order.
+    // Warm recipients pay each other, so only fees are lost; but their order is unknown.
     let needed = each_costs.saturating_mul(u128::from(count));
     let mut poor = Missing::default();
     let ask = |address: String| {
@@ -340,7 +340,7 @@ pub(crate) fn expectation(log: &str) -> Option<Expectation> {
     })
 }
 
-/// What to say where the chain is ahead of a sequence that was read from it a moment ago; where it is
+/// The message where the chain is ahead of a sequence that was read from it a moment ago; where it is
 /// behind, the node that answered is.
 fn moved_on(expectation: Expectation) -> Option<String> {
     let Expectation { expected, got } = expectation;

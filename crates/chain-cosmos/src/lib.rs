@@ -2,7 +2,7 @@
 //! what the chain knew of the accounts at the start.
 //!
 //! Transaction i is signed by account i mod N, so an account's transactions are N apart, and its
-//! sequences follow each other in the order of the schedule. [`Sequences`] says where they do not.
+//! sequences follow each other in the order of the schedule. [`Sequences`] counts where they do not.
 
 mod client;
 mod command;
@@ -86,7 +86,7 @@ impl Chain for CosmosChain {
 #[derive(Debug, Clone)]
 pub struct CosmosWorkload {
     content: Arc<CosmosContent>,
-    /// What the chain said, once it was asked.
+    /// The chain's answers, once it was asked.
     ready: Option<Arc<Ready>>,
 }
 

@@ -177,7 +177,7 @@ impl Seeds {
     }
 }
 
-/// The accounts' keys. Those of a seed that nobody chose would be unknown to every chain but the built-in
+/// The accounts' keys. Those of a seed that the user did not choose would be unknown to every chain but the built-in
 /// node's.
 fn wallet(given: &AccountSettings, seeds: Seeds) -> Result<Wallet, WorkloadError> {
     let Some(mnemonic) = &given.mnemonic else {
@@ -359,7 +359,7 @@ fn messages(
     })
 }
 
-/// An address that nobody has the key of and no other transaction pays.
+/// An address without a key, which no other transaction pays.
 fn unused_address(seed: u64, index: u64, number: u32) -> Address {
     let mut hasher = Sha256::new_with_prefix(b"tidegate cosmos recipient ");
     hasher.update(seed.to_le_bytes());

@@ -122,7 +122,7 @@ pub trait Chain: fmt::Debug + Sync {
         None
     }
 
-    /// Does what its command says; gives the text to print.
+    /// Runs its command; returns the text to print.
     ///
     /// # Errors
     /// When it cannot be done.

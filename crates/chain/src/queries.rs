@@ -153,7 +153,7 @@ impl Protocol for Queries {
     }
 }
 
-/// What an answer says of a failure: by JSON-RPC, whatever the status (Tendermint up to 0.31 has 200), or with a message
+/// The failure in an answer: by JSON-RPC, whatever the status (Tendermint up to 0.31 has 200), or with a message
 /// beside the status.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]

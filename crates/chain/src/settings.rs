@@ -19,7 +19,7 @@ pub trait SettingsTable: Sync {
     /// Adds the flags to a command of a load.
     fn flags(&self, command: Command) -> Command;
 
-    /// What the flags say.
+    /// The values of the flags.
     ///
     /// # Errors
     /// When a flag has no value that it can have.

@@ -70,8 +70,8 @@ pub trait NodeClient: Send + Sync {
     fn probe<'a>(&'a self, load: &'a LoadOptions) -> Asking<'a, anyhow::Result<Probe>>;
 
     /// How many transactions the node holds that are in no block. `own` are the ids of transactions
-    /// that it accepted from us and no block has shown: an interface that cannot tell how many
-    /// transactions wait in all looks these up. `None` when it cannot tell anything.
+    /// that it accepted from us and no block has shown: an interface that does not show how many
+    /// transactions wait in all looks these up. `None` when it shows nothing.
     ///
     /// # Errors
     /// [`ClientError`] when the node does not answer as it should.
@@ -81,7 +81,7 @@ pub trait NodeClient: Send + Sync {
     /// Checks that the node can be observed, and gives what its follower has to know.
     ///
     /// # Errors
-    /// When it does not answer, or does not tell how many transactions wait.
+    /// When it does not answer, or does not show how many transactions wait.
     fn observable(&self) -> Asking<'_, anyhow::Result<Probe>> {
         Box::pin(async {
             match self.pending(&[]).await? {
@@ -201,14 +201,14 @@ pub struct Facts {
     pub method_prefix: &'static str,
     /// Whether its usual workload is accounted for from the rows of all transactions.
     pub accounts_from_rows: bool,
-    /// What its requests go over, where the transport does not say it all.
+    /// What its requests go over, where the transport does not determine it.
     pub interface: Option<&'static str>,
     /// The kind of node that stands behind it, where that one and not itself can be observed.
     pub observed_as: Option<&'static str>,
 }
 
 impl Facts {
-    /// A kind of node without restrictions; others say what differs.
+    /// A kind of node without restrictions; others set what differs.
     pub const fn new(name: &'static str, workload: &'static str) -> Self {
         Self {
             name,

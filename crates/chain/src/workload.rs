@@ -1,4 +1,4 @@
-//! What is sent: transactions as a pure function of the seed and the index; and what a node says of itself before.
+//! What is sent: transactions as a pure function of the seed and the index; and what a node's probe answered before.
 
 use std::any::Any;
 use std::fmt;
@@ -14,7 +14,7 @@ use sender::{Families, Loader, Sequences, TxStream, WorkloadError};
 use crate::chains::ChainDepth;
 use crate::settings::Table;
 
-/// A checked workload: opens one sequential stream of transactions per shard. Its text says what is sent.
+/// A checked workload: opens one sequential stream of transactions per shard. Its text describes what is sent.
 pub trait Workload: Any + fmt::Debug + fmt::Display + Send + Sync {
     /// The number of transactions it can supply; `None` without end.
     fn count(&self) -> Option<u64> {
@@ -76,7 +76,7 @@ pub trait Workload: Any + fmt::Debug + fmt::Display + Send + Sync {
     /// needs nothing.
     ///
     /// # Errors
-    /// When the chain does not say it, or what it says makes the load impossible.
+    /// When the chain does not answer, or its answer makes the load impossible.
     fn learn<'a>(
         &'a self,
         _: Learning<'a>,
@@ -101,12 +101,12 @@ pub trait Workload: Any + fmt::Debug + fmt::Display + Send + Sync {
         Ok(None)
     }
 
-    /// What the manifest says of it beside its text.
+    /// What the manifest has of it beside its text.
     fn document(&self) -> Option<serde_json::Value> {
         None
     }
 
-    /// Refusals that the workload tells apart from the node's own, with their text.
+    /// Refusals that the workload distinguishes from the node's own, with their text.
     fn refused(&self) -> Option<(String, u64)> {
         None
     }
@@ -124,7 +124,7 @@ pub struct Learning<'a> {
     pub endpoint: &'a Endpoint,
     /// How it is asked.
     pub options: ClientOptions,
-    /// What its probe said.
+    /// The answers of its probe.
     pub probe: &'a Probe,
     /// Transactions of the load; `None` without end.
     pub planned: Option<u64>,
@@ -189,7 +189,7 @@ pub fn check_limit(
     check_size(workload.largest(), limit, source_of_limit)
 }
 
-/// Refuses a transaction above the node's limit; `source_of_limit` says where that comes from.
+/// Refuses a transaction above the node's limit; `source_of_limit` names where that comes from.
 ///
 /// # Errors
 /// [`WorkloadError::Unusable`] with both.
@@ -224,7 +224,7 @@ pub struct Supply<'a> {
     pub others: &'a [Endpoint],
     /// Whose certificates are accepted.
     pub trust: &'a Trust,
-    /// The chain that the nodes are on, if they say so.
+    /// The chain that the nodes are on, if they name it.
     pub chain_id: Option<&'a str>,
     /// The run folder.
     pub folder: &'a Path,
@@ -243,7 +243,7 @@ pub trait Supplied {
     fn settle(self: Box<Self>, folder: &Path) -> Result<Settled, ChainError>;
 }
 
-/// What is said of it after a run.
+/// The message about it after a run.
 #[derive(Debug, Default)]
 pub struct Settled {
     /// Lines for the user.
@@ -272,15 +272,15 @@ pub type Asking<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 /// What is known of a node that can be loaded.
 #[derive(Debug, Clone, Default)]
 pub struct Probe {
-    /// `None` where the interface does not say.
+    /// `None` where the interface does not show it.
     pub chain_id: Option<String>,
     /// The node's version, in its own words.
     pub version: String,
     /// The path, with its query, that requests are posted to; the endpoint's when `None`.
     pub path: Option<String>,
-    /// Where the node tells what is committed, when that is not where it is asked.
+    /// Where the node shows what is committed, when that is not where it is asked.
     pub events: Option<Endpoint>,
-    /// What it takes at most, as far as it says so.
+    /// The node's limits, as far as it reports them.
     pub limits: NodeLimits,
     /// The name of its network, where a follower has to know it.
     pub network: Option<String>,

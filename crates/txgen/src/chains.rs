@@ -239,7 +239,7 @@ impl ChainSettings {
     }
 }
 
-/// What the flags of some tables say, by the names of the tables.
+/// The values of the flags of some tables, by the names of the tables.
 fn given(
     tables: impl Iterator<Item = &'static dyn SettingsTable>,
     matches: &ArgMatches,
@@ -349,7 +349,7 @@ fn commands() -> impl Iterator<Item = (&'static dyn Chain, Command)> {
 }
 
 impl ChainCommand {
-    /// Does what it says, until it is cancelled; gives the text to print.
+    /// Runs the command until it is cancelled; returns the text to print.
     pub(crate) fn execute(&self, is_cancelled: &dyn Fn() -> bool) -> Result<String, ChainError> {
         self.chain.execute(&self.matches, is_cancelled)
     }

@@ -18,7 +18,7 @@ use crate::settings::Settings;
 use crate::shutdown::Shutdown;
 use crate::{exit, output, recording};
 
-/// Does what the command line says; gives the exit code.
+/// Runs the command line; returns the exit code.
 ///
 /// # Errors
 /// With exit code 2 when the command line or a configuration is at fault, 1 otherwise.

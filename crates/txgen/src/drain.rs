@@ -26,7 +26,7 @@ type Asked = (Endpoint, Arc<dyn NodeClient>);
 pub(crate) struct Drained {
     /// How long it took.
     pub(crate) took: Nanos,
-    /// What a node still held, or why it did not say, when the wait ended without success.
+    /// What a node still held, or why that is unknown, when the wait ended without success.
     pub(crate) obstacle: Option<String>,
 }
 
@@ -53,7 +53,7 @@ impl Drain {
 
     /// Asks until no node holds a transaction, for `timeout` at most, or until the user wants to
     /// stop. `own` are ids of accepted transactions of the last run that no block has
-    /// shown, for targets that tell only what has become of one.
+    /// shown, for targets that show only what has become of one.
     pub(crate) fn await_empty(
         &self,
         own: &[String],

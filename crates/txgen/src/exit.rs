@@ -9,7 +9,7 @@ use crate::threshold::ThresholdVerdict;
 pub const THRESHOLD: u8 = 99;
 
 /// What a run, or the whole of several, ends with: an interruption beats an invalid schedule, which beats a threshold.
-/// Where the generator's own lateness leaves a threshold open, the machine was too busy to tell: as an invalid run.
+/// Where the generator's own lateness leaves a threshold open, the machine was too busy to decide: as an invalid run.
 pub(crate) fn of_run(summary: &Summary, thresholds: &[ThresholdVerdict]) -> u8 {
     if summary.interrupted {
         INTERRUPTED

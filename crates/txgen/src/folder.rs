@@ -1,7 +1,7 @@
 //! A run folder read back: of a run that ended, was interrupted, or was killed. And the folder of several runs, whose
 //! documents are written again after each of them, so that what was known by then outlives a kill.
 //!
-//! [`RecordedRun::open`] says clearly when a path is no run. Rows come through the readers of
+//! [`RecordedRun::open`] returns a clear error when a path is no run. Rows come through the readers of
 //! [`measure::read`]; a summary that is missing is made from the rows that are there.
 
 use std::fs::{self, File};
@@ -169,7 +169,7 @@ impl RecordedRun {
         rows_if_any(&self.path)
     }
 
-    /// Refuses a table with fewer or more rows than the summary tells of, unless that is known.
+    /// Refuses a table with fewer or more rows than the summary counts, unless that is known.
     ///
     /// # Errors
     /// When it was cut off after the run, or is of another one.

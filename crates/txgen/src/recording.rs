@@ -25,7 +25,7 @@ use crate::plan::observed;
 use crate::run::{RunFolder, default_folder, host, observed_tables};
 use crate::shutdown::Shutdown;
 
-/// What a recording says of itself, in [`RECORD`].
+/// The description of a recording, in [`RECORD`].
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Note {
     pub(crate) format: String,
@@ -47,7 +47,7 @@ impl Note {
     }
 }
 
-/// What a recording says of itself.
+/// The description of a recording.
 ///
 /// # Errors
 /// When its file cannot be read, or is of another format.

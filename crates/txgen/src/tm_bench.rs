@@ -23,7 +23,7 @@ use crate::settings::Settings;
 const NAME: &str = "tm-bench";
 
 /// The command line with tm-bench's `-long-flags` written with two dashes, which Go's flag package
-/// does not tell apart.
+/// does not distinguish.
 pub fn with_two_dashes(arguments: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
     let mut arguments: Vec<OsString> = arguments.into_iter().collect();
     if arguments.get(1).is_none_or(|command| command != NAME) {
@@ -117,7 +117,7 @@ fn endpoints(given: &[String]) -> anyhow::Result<Vec<Endpoint>> {
         .collect()
 }
 
-/// The rate over all connections, and the sentence that says how it came about.
+/// The rate over all connections, and the sentence that explains it.
 fn total_rate(args: &TmBenchArgs, endpoints: usize) -> anyhow::Result<(Rate, String)> {
     let connections = u64::from(args.connections.get()) * endpoints.max(1) as u64;
     let total = u64::from(args.rate.get())

@@ -97,7 +97,7 @@ pub enum GrpcWeb {
 }
 
 impl GrpcWeb {
-    /// What the type of a request's content says; none if it is no gRPC-Web.
+    /// The kind of gRPC-Web by the request's content type; none if it is no gRPC-Web.
     #[must_use]
     pub fn of(content_type: &[u8]) -> Option<Self> {
         let is = |name: &[u8]| {

@@ -174,7 +174,7 @@ impl EventSource {
         match event {
             SourceEvent::Open => {
                 self.is_open = true;
-                // Only an answer to a later question says what the stream may have missed.
+                // Only an answer to a later question shows what the stream may have missed.
                 if self.status.is_some() {
                     self.ask_status();
                 }
@@ -207,7 +207,7 @@ impl EventSource {
                 self.latest = self.latest.max(newest);
                 Ok(status(newest))
             }
-            // The stream tells of every block as long as it is not broken.
+            // The stream has every block as long as it is not broken.
             Err(_) if self.gatherer.is_whole() => Ok(status(self.latest)),
             Err(error) => Err(Loss::of(&error)),
         }
@@ -295,7 +295,7 @@ const PATIENCE: u32 = 4;
 /// Characters of an unreadable event that are quoted.
 const SHOWN: usize = 80;
 
-/// What the events of one stream say of a block.
+/// The events of one stream for a block.
 #[derive(Debug, PartialEq, Eq)]
 enum Told {
     /// It has these transactions and no others.
@@ -308,7 +308,7 @@ enum Told {
 
 /// Puts the events of one stream together.
 ///
-/// A server tells a block's events one after the other and the blocks in their order, so an event of
+/// A server sends a block's events one after the other and the blocks in their order, so an event of
 /// a higher block completes the one before, and heights that are passed over were empty: as long as
 /// the stream is not broken, and from the first block on that was committed after it was opened.
 #[derive(Debug, Default)]

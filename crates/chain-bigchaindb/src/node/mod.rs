@@ -22,12 +22,12 @@ pub struct BigchaindbClient {
     options: ClientOptions,
 }
 
-/// What a server says about itself.
+/// A server's version and links.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BigchaindbAbout {
     /// The version of its software.
     pub version: String,
-    /// Where it says its events are.
+    /// The address of its events.
     pub streams: String,
 }
 

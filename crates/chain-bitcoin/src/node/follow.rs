@@ -32,11 +32,11 @@ pub(super) trait Source: Send {
         Vec::new()
     }
 
-    /// Waits until the node says something unasked. Cancel safe.
+    /// Waits for a message that the node sends unasked. Cancel safe.
     fn wait(&mut self) -> impl Future<Output = Result<Wake, ClientError>> + Send;
 }
 
-/// What a node says unasked.
+/// A message that a node sends unasked.
 pub(super) enum Wake {
     /// The node announced a block at this instant.
     Block(Nanos),
@@ -163,7 +163,7 @@ struct Look<C, S> {
     source: S,
     clock: C,
     branch: Option<Branch>,
-    /// Blocks on other branches that were told of, the oldest first.
+    /// Blocks on other branches that were reported, the oldest first.
     beside: VecDeque<[u8; 32]>,
     confirmations: u64,
 }

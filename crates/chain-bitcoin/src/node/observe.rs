@@ -303,7 +303,7 @@ mod tests {
 
     use super::*;
 
-    /// `count` headers behind a block; `nonce` tells branches apart.
+    /// `count` headers behind a block; `nonce` distinguishes branches.
     fn branch(mut previous: BlockHash, count: usize, nonce: u32) -> Vec<Header> {
         let mut headers = Vec::new();
         for _ in 0..count {

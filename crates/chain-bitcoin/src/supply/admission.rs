@@ -37,7 +37,7 @@ pub(crate) struct Busiest {
 }
 
 impl AdmissionWatch {
-    /// `None` for a node that does not tell.
+    /// `None` for a node without these counters.
     pub(crate) fn start(node: Node) -> Option<Self> {
         node.ask(|client| client.admission()).ok()?;
         let (stop, stopped) = mpsc::channel::<()>();

@@ -236,7 +236,7 @@ impl Tree {
 /// Outputs of a transaction: 17 kB, of the 100 kB that are standard.
 const FAN_OUT: usize = 500;
 
-/// Tells nodes to mine until it is dropped.
+/// Requests blocks from nodes until it is dropped.
 #[derive(Debug)]
 pub(super) struct Miner {
     stop: Option<Sender<()>>,

@@ -1,7 +1,7 @@
 //! Coins of loads: had before a run, accounted for after it.
 //!
 //! [`supply`] gives a workload its wallet, from a file or from blocks that the node mines for it. [`Supplied::settle`]
-//! says what the run left of it.
+//! records what the run left of it.
 
 mod admission;
 mod fund;
@@ -327,7 +327,7 @@ const REQUEST_BYTES: usize = 500_000;
 const MOST_TRIES: u32 = 1_200;
 const BETWEEN_TRIES: Duration = Duration::from_millis(500);
 
-/// Why coins cannot be had, or were not conserved. What no caller tells apart is a message: what happened, and what
+/// Why coins are unavailable, or were not conserved. A case that no caller distinguishes is a message: what happened, and what
 /// to do.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CoinError {
@@ -360,13 +360,13 @@ pub(crate) enum CoinError {
     Io {
         /// What was refused.
         what: String,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
 }
 
 impl CoinError {
-    /// What is said of coins that are not conserved: which laws are broken.
+    /// The message for coins that are not conserved: which laws are broken.
     fn not_conserved(broken: &[String]) -> Self {
         let laws = broken.join("; ");
         Self::Failed(format!(

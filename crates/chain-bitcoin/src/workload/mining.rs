@@ -1,4 +1,4 @@
-//! When nodes that mine on request only are told to.
+//! When a run requests blocks from nodes that mine only on request.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,7 +7,7 @@ use std::time::Duration;
 use base::Random;
 use pacing::Nanos;
 
-/// When nodes are told to mine, and which: `5s` or `poisson:5s`.
+/// When blocks are requested, and from which nodes: `5s` or `poisson:5s`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Mining {
     /// From a block to the next one, in the mean.

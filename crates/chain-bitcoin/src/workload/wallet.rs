@@ -34,7 +34,7 @@ base::named! {
     }
 }
 
-/// What the first line of a wallet file says.
+/// The first line of a wallet file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WalletInfo {
     /// [`FORMAT`].

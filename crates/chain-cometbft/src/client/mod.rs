@@ -46,7 +46,7 @@ impl Client {
         rpc::Client::with_options(endpoint, options).map(Self)
     }
 
-    /// What the node says about itself.
+    /// The node's status.
     ///
     /// # Errors
     /// [`ClientError`].
@@ -143,7 +143,7 @@ pub(crate) fn at_height(height: u64) -> String {
     format!(r#"{{"height":"{height}"}}"#)
 }
 
-/// What a node says about itself.
+/// A node's status.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Status {
     /// The chain it belongs to (`node_info.network`).

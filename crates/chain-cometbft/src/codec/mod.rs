@@ -15,7 +15,7 @@ use wire::json::Fault;
 pub struct Answer<'a> {
     /// Which request it answers.
     pub id: AnswerId<'a>,
-    /// What it says.
+    /// Its message.
     pub outcome: Outcome<'a>,
 }
 
@@ -41,7 +41,7 @@ impl AnswerId<'_> {
     }
 }
 
-/// What an answer says.
+/// What an answer means.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome<'a> {
     /// To `broadcast_tx_async`, `broadcast_tx_sync` or `check_tx`; CometBFT 1.x answers a refused check,
@@ -123,7 +123,7 @@ struct ResultParts<'a> {
     executed: Option<StepResult<'a>>,
 }
 
-/// What one step says of `broadcast_tx_commit`.
+/// The result of one step of `broadcast_tx_commit`.
 #[derive(Default)]
 struct StepResult<'a> {
     code: u32,
@@ -158,7 +158,7 @@ impl<'a> ResultParts<'a> {
     }
 }
 
-/// What a JSON-RPC error says: a refused check where its text is one, else the error.
+/// What a JSON-RPC error means: a refused check where its text is one, else the error.
 fn outcome_of_error<'a>(code: i64, message: Cow<'a, str>, data: Cow<'a, str>) -> Outcome<'a> {
     let refused = match &data {
         Cow::Borrowed(text) => RefusedCheck::read(text).map(|check| check.outcome(Cow::Borrowed)),

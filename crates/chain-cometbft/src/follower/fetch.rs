@@ -1,4 +1,4 @@
-//! What a follower asks a node for: one block and then its codes, and the subscription that says when to look.
+//! What a follower asks a node for: one block and then its codes, and the subscription that announces blocks.
 
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ pub(super) struct Fetched {
 pub(super) enum Found {
     /// The block.
     Block(Box<BlockContent>),
-    /// The node says it has no such block: what it has instead, and what it said.
+    /// The node has no such block: what it has instead, and its message.
     Absent(Status, String),
     /// No answer.
     Unknown(ClientError),

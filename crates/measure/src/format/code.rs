@@ -109,7 +109,7 @@ impl Code {
     /// What a refusal or a failure with it is about.
     ///
     /// A code of an application is its verdict on a transaction (CometBFT, spec/abci, "CheckTx"), whenever it comes,
-    /// but for those that are known to say something else.
+    /// but for those that are known to mean something else.
     fn subject(self) -> Subject {
         match (self.space.name(), self.number) {
             (MEMPOOL, _)
@@ -143,7 +143,7 @@ enum Subject {
 pub(crate) struct Subjects {
     /// The transactions.
     pub(crate) transaction: u64,
-    /// One or the other: a code alone does not tell.
+    /// One or the other: a code alone does not show which.
     pub(crate) unclear: u64,
 }
 

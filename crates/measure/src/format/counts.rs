@@ -123,7 +123,7 @@ counters! {
 }
 
 counters! {
-    /// Transactions found in a block although their answer did not say accepted.
+    /// Transactions found in a block although their answer was not an acceptance.
     pub struct CommittedAnyway {
         /// The answer was another code or a JSON-RPC error.
         rejected,
@@ -211,7 +211,7 @@ impl Displaced {
                 Self::of(Cause::Connection, true)
             }
             UnsentReason::Node => Self::of(Cause::Node, true),
-            // Nobody's: the end of the run, and the consequence of a refusal. What a lost generator did is not known.
+            // Without a cause: the end of the run, and the consequence of a refusal. What a lost generator did is not known.
             UnsentReason::Interrupted
             | UnsentReason::Stopped
             | UnsentReason::SequenceBroken

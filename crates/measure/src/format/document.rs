@@ -18,7 +18,7 @@ pub enum ReadError {
     Io {
         /// The file's name inside the run folder.
         file: &'static str,
-        /// What the reader said.
+        /// The reader's error.
         source: io::Error,
     },
     /// It is not what a run of this version writes: where and why.
@@ -29,7 +29,7 @@ pub enum ReadError {
     BadDocument {
         /// The file's name inside the run folder.
         file: &'static str,
-        /// What the parser said.
+        /// The parser's error.
         problem: String,
     },
 }

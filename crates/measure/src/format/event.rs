@@ -119,7 +119,7 @@ base::named! {
         CommitTimeout => "commit_timeout",
         /// The node refused it because an earlier transaction of its account was not taken.
         SequenceBroken => "sequence_broken",
-        /// It spends an output of a transaction that the node refused: the node's answer says nothing
+        /// It spends an output of a transaction that the node refused: the node's answer shows nothing
         /// about it.
         Dead => "dead",
     }
@@ -185,7 +185,7 @@ pub struct Unsent {
 pub struct BlockTx {
     /// The transaction's id.
     pub hash: TxHash,
-    /// Result code of its execution; 0 is success, [`UNKNOWN_CODE`] when the node does not say.
+    /// Result code of its execution; 0 is success, [`UNKNOWN_CODE`] when the node does not give it.
     pub code: u32,
     /// Name space of the code.
     pub space: Codespace,
@@ -207,7 +207,7 @@ pub struct BlockSeen {
     /// How much earlier the node may have had it, where it was found by polling; `None` when the node
     /// announced it.
     pub resolution: Option<Nanos>,
-    /// Size of the block, or of its transactions where the node does not say.
+    /// Size of the block, or of its transactions where the node does not give it.
     pub bytes: u64,
     /// Gas that its transactions wanted; `None` where their results were not read.
     pub gas_wanted: Option<u64>,

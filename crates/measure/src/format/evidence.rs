@@ -1,4 +1,4 @@
-//! What held a load back, and the observations that say so: kinds and numbers. `report` has the sentences.
+//! What held a load back, and the observations that show it: kinds and numbers. `report` has the sentences.
 
 use std::fmt;
 
@@ -71,7 +71,7 @@ pub enum EvidenceKind {
     Pending {
         /// Whether every block was seen.
         all_seen: bool,
-        /// Whether an answer says that the node has checked the transaction.
+        /// Whether an answer shows that the node has checked the transaction.
         checked: bool,
     },
     /// Without a usable answer.
@@ -305,7 +305,7 @@ pub enum Shortfall {
 }
 
 impl Excess {
-    /// Whether the step says that the node did not sustain its rate.
+    /// Whether the step shows that the node did not sustain its rate.
     pub const fn is_the_nodes(&self) -> bool {
         !matches!(
             self.shortfall,
@@ -384,7 +384,7 @@ pub enum Strength {
 pub enum LimitedBy {
     /// Nothing: the node kept up with what was offered.
     Nothing,
-    /// It cannot be told.
+    /// It is undecided.
     Unknown,
     /// The generator's threads did not run in time.
     Schedule,

@@ -100,7 +100,7 @@ pub struct Fate {
     /// `rejected` by code: CheckTx codes are positive and behind their name space, as `sdk/32`, JSON-RPC errors
     /// negative.
     pub rejected_by_code: BTreeMap<String, u64>,
-    /// `rejected` by what the node said: the code, a colon, and the text with `#` for numbers that
+    /// `rejected` by the node's answer: the code, a colon, and the text with `#` for numbers that
     /// change; empty where no texts were kept, as for a run that was killed.
     #[serde(default)]
     pub rejected_by_text: BTreeMap<String, u64>,

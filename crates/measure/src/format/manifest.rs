@@ -79,12 +79,12 @@ pub struct Host {
     pub cpus: u32,
     /// Memory in bytes.
     pub memory_bytes: Option<u64>,
-    /// How exact its clock is, where the system says so.
+    /// How exact its clock is, where the system reports it.
     #[serde(default)]
     pub clock: Option<ClockBound>,
 }
 
-/// What keeps a machine's wall clock says of its error.
+/// The error of a machine's wall clock, as the program that keeps it reports it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ClockBound {
     /// The program that reports it, for example `chrony`.

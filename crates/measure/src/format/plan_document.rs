@@ -47,7 +47,7 @@ pub struct PlanDocument {
     /// Which transactions have a row.
     #[serde(with = "text")]
     pub rows: KeptRows,
-    /// Whether an answer says that the node has checked the transaction.
+    /// Whether an answer shows that the node has checked the transaction.
     pub checked: bool,
     /// Whether the schedule counts as kept only to the millisecond.
     pub strict: bool,
@@ -106,7 +106,7 @@ impl Default for PlanDocument {
             signing_threads: 0,
             signed_ahead: 0,
             observe: Vec::new(),
-            // Folders that do not say so are of before there was a choice.
+            // Folders without it are of before there was a choice.
             follow: true,
             rows: KeptRows::All,
             checked: true,
@@ -170,7 +170,7 @@ pub struct MergedPart {
     /// What the coordinator of a fleet measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fleet_clock: Option<FleetClock>,
-    /// What its record lacks, as it said itself.
+    /// What its record lacks, as it reported itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
 }

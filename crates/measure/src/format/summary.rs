@@ -51,7 +51,7 @@ pub struct Summary {
     pub blocks: Blocks,
     /// One entry a step.
     pub steps: Vec<StepRow>,
-    /// The highest rate the target sustained, where the run can tell.
+    /// The highest rate the target sustained, where the run shows it.
     pub knee: Option<Knee>,
     /// Why `knee` is what it is, or why there is none.
     pub knee_reason: String,
@@ -60,7 +60,7 @@ pub struct Summary {
     /// What was seen that speaks for it, the most telling first.
     #[serde(default, deserialize_with = "evidence_of_any_version")]
     pub evidence: Vec<Evidence>,
-    /// How busy the generator's machine was while transactions were offered; `None` where it does not say.
+    /// How busy the generator's machine was while transactions were offered; `None` where it does not report that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub machine: Option<Machine>,
     /// What broken connections cost.
@@ -130,7 +130,7 @@ impl Summary {
         (refused >= HANDFUL && is_all).then_some(refused)
     }
 
-    /// Whether so many of the sent may be in blocks that were not seen that nothing can be said of the rest.
+    /// Whether so many of the sent may be in blocks that were not seen that nothing can be concluded about the rest.
     pub(crate) fn is_blind(&self) -> bool {
         let much = self.offered.sent as f64 * UNSENT_SHARE_INVALID;
         self.unseen() > 0 && self.fate.pending as f64 > much
@@ -152,7 +152,7 @@ fn evidence_of_any_version<'de, D: Deserializer<'de>>(
     serde_json::from_value(Value::Array(entries)).map_err(D::Error::custom)
 }
 
-/// Files of earlier versions do not say.
+/// Files of earlier versions do not have it.
 const fn yes() -> bool {
     true
 }
@@ -191,7 +191,7 @@ pub struct Rates {
     /// Accepted in each second; the mean is over the time between two blocks that the mean committed is over.
     pub accepted_tps: Option<RateStats>,
     /// Committed with code 0, when observed; the mean is what the blocks after the first one up to the last
-    /// one committed, over the time between these two. `null` with fewer than two blocks: it cannot be told.
+    /// one committed, over the time between these two. `null` with fewer than two blocks: it is unknown.
     pub committed_tps: Option<RateStats>,
 }
 
@@ -394,7 +394,7 @@ pub struct Verdict {
     /// Whether it follows the rule of `--strict`.
     #[serde(default)]
     pub strict: bool,
-    /// What the run says nothing about: empty unless it is `invalid`.
+    /// What the run shows nothing about: empty unless it is `invalid`.
     #[serde(default)]
     pub bars: Vec<Bar>,
     /// What led to it: empty for `valid` except for remarks.
@@ -404,7 +404,7 @@ pub struct Verdict {
 }
 
 impl Verdict {
-    /// Nothing can be said of this, for a reason that the figures do not show.
+    /// Nothing can be concluded about this, for a reason that the figures do not show.
     pub fn bar(&mut self, bar: Bar, reason: &str) {
         self.schedule = ScheduleVerdict::Invalid;
         self.bars.push(bar);

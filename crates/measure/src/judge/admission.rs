@@ -19,7 +19,7 @@ use crate::limits::{
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Commits(());
 
-/// Besides, the load was the one that was planned, so that its rate says something of the node.
+/// Besides, the load was the one that was planned, so that its rate shows something of the node.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Throughput(());
 
@@ -33,10 +33,10 @@ impl<'a> Admission<'a> {
         Self(verdict)
     }
 
-    /// Whether something may be said of what the node committed.
+    /// Whether something may be concluded about what the node committed.
     pub(super) fn commits(self) -> Option<Commits> {
         let is_open = match &self.0.bars[..] {
-            // A folder of an earlier version does not say what.
+            // A folder of an earlier version does not have it.
             [] => self.0.schedule != ScheduleVerdict::Invalid,
             bars => bars
                 .iter()
@@ -45,7 +45,7 @@ impl<'a> Admission<'a> {
         is_open.then_some(Commits(()))
     }
 
-    /// Whether something may be said of the node at the rate that was planned.
+    /// Whether something may be concluded about the node at the rate that was planned.
     pub(super) fn throughput(self) -> Option<Throughput> {
         (self.0.schedule != ScheduleVerdict::Invalid).then_some(Throughput(()))
     }

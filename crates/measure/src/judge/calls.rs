@@ -7,7 +7,7 @@ use crate::format::rows::NodeRow;
 use crate::format::summary::Summary;
 use crate::judge::stages::{BUSY_SHARE, ONE};
 
-/// Names the stage that held the load back from what the nodes' rows say of it, where the node did: that is measured,
+/// Names the stage that held the load back from the nodes' rows, where the node did: that is measured,
 /// and takes the place of what answers and blocks let suppose.
 pub fn name_stage(summary: &mut Summary, rows: &[NodeRow]) {
     let offered = rows
@@ -27,7 +27,7 @@ pub fn name_stage(summary: &mut Summary, rows: &[NodeRow]) {
     let supposed = |it: &Evidence| matches!(it.kind, EvidenceKind::SerialStage(_));
     let place = summary.evidence.iter().position(supposed);
     let found = place.map(|at| summary.evidence.remove(at));
-    // A stage is at work also because blocks take no more, and says nothing of what was lost or stood still.
+    // A stage is at work also because blocks take no more, and shows nothing of what was lost or stood still.
     let is_plainer = |it: &Evidence| it.strength >= Strength::Strong && is_plainer(&it.kind);
     let plainest = summary.evidence.iter().rposition(is_plainer);
     let behind = plainest.map_or(0, |last| last + 1);

@@ -1,8 +1,8 @@
 //! Which endpoints gave no answer while requests to them waited, and since when.
 //!
-//! The row of each second says what each endpoint did, in a form that adds up over generators, and names those that were
+//! The row of each second has what each endpoint did, in a form that adds up over generators, and names those that were
 //! silent. The conclusions are drawn from the rows, so that they are the same for a run that ends, for one that was
-//! killed, of which nothing else says what was unanswered, and for one of several generators.
+//! killed, of which nothing else shows what was unanswered, and for one of several generators.
 
 use std::fmt;
 

@@ -8,7 +8,7 @@
 
 use crate::format::rows::BlockRow;
 
-/// What the headers' times say of the two clocks; constant in size.
+/// The bounds that the headers' times put on the difference of the two clocks; constant in size.
 #[derive(Debug, Clone, Default)]
 pub struct HeaderClock {
     /// The last two heights in a row, and when each was there at the earliest.

@@ -29,7 +29,7 @@ pub use crate::format::evidence::{Excess, Shortfall, StepTerms};
 use crate::format::plan_document::PlanDocument;
 use crate::format::summary::{LoadModel, Summary};
 
-/// What a plan says that no figure shows.
+/// What a plan contains that no figure shows.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct JudgeContext {
     /// Whether the target answers only after it has checked a transaction.
@@ -57,7 +57,7 @@ pub(crate) struct Facts<'a> {
     pub(crate) summary: &'a Summary,
     /// What the course of the run showed.
     pub(crate) signals: &'a OverloadSignals,
-    /// What the plan says.
+    /// From the plan.
     pub(crate) context: JudgeContext,
 }
 
@@ -122,7 +122,7 @@ impl fmt::Display for Onset {
     }
 }
 
-/// The chain of causes that a run's evidence tells, the first one first; none in a healthy run.
+/// The chain of causes that a run's evidence shows, the first one first; none in a healthy run.
 pub fn onsets(evidence: &[Evidence]) -> Vec<Onset> {
     // A mempool that is full decides nothing by itself, but it explains the refusals; an endpoint that gives
     // no answers may hold nothing up, but is broken.

@@ -17,7 +17,7 @@ use crate::stats::knee::{BacklogGrowth, BlockMark, Fall, Finding, Took, Trial, b
 /// What a point came to.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PointJudgement {
-    /// Whether it was sustained, or cannot be told, or is no result.
+    /// Whether it was sustained, or is undecided, or is no result.
     pub finding: Finding,
     /// Why it is not `Held`.
     pub reasons: Vec<String>,
@@ -25,7 +25,7 @@ pub struct PointJudgement {
     pub lost_share: f64,
     /// How the backlog grew; `None` with too few blocks.
     pub growth: Option<BacklogGrowth>,
-    /// Whether only conditions of the user do not hold: then what was committed says nothing of the knee.
+    /// Whether only conditions of the user do not hold: then what was committed shows nothing of the knee.
     by_limits: bool,
     /// For which share of the time the node lacked the processor.
     lack: f64,

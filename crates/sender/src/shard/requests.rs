@@ -20,7 +20,7 @@ pub(super) struct Requests {
     unanswered: usize,
     /// Indices that were given up, [`MOST_GIVEN_UP`] of the last: their answers may still come.
     given_up: VecDeque<u64>,
-    /// From when on an answer is slow, by the last one that can tell; until it is taken.
+    /// From when on an answer is slow, by the last one that can show it; until it is taken.
     slow: Option<Nanos>,
     /// How long the last one took; [`Nanos::MAX`] when it was given up.
     last_took: Nanos,
@@ -41,7 +41,7 @@ struct Waiting {
     index: u64,
     hash_prefix: u64,
     sent: Nanos,
-    /// As in [`Writing`]: it tells requests apart.
+    /// As in [`Writing`]: it distinguishes requests.
     request: u64,
     /// As in [`Writing`].
     unqueued: Option<u64>,
@@ -77,7 +77,7 @@ impl Requests {
         self.waiting.front().map(|waiting| waiting.sent)
     }
 
-    /// From when on an answer is slow, by the last one that can tell since this was asked.
+    /// From when on an answer is slow, by the last one that can show it since this was asked.
     pub(super) fn take_slow(&mut self) -> Option<Nanos> {
         self.slow.take()
     }
@@ -105,7 +105,7 @@ impl Requests {
     }
 
     /// Takes the first queued transaction if the socket has taken all of its request by `now`; it then
-    /// waits for its answer. It still says when it was queued.
+    /// waits for its answer. It still has the time when it was queued.
     pub(super) fn next_written(&mut self, written_to: u64, now: Nanos) -> Option<Sent> {
         let Writing {
             end,
@@ -252,7 +252,7 @@ impl Waiting {
 /// 512 KiB a connection; what is forgotten counts as an answer without a request.
 const MOST_GIVEN_UP: usize = 64 * 1024;
 /// A node that serves requests one by one takes this many times as long when as many wait. What is compared with are
-/// answers of late: one that was fast once says nothing of the line, or of blocks that are awaited, by now.
+/// answers of late: one that was fast once shows nothing of the line, or of blocks that are awaited, by now.
 pub const QUEUED_FACTOR: u64 = 4;
 /// Below this, an answer may be slow by chance.
 pub const SLOW_ANSWER: Nanos = Nanos::from_millis(10);

@@ -241,8 +241,8 @@ pub(super) trait Socket {
 pub(super) struct Ready {
     /// What [`Platform::open`] was given.
     pub(super) token: u32,
-    /// Reading will not block (or will say what broke).
+    /// Reading will not block (or will return the error).
     pub(super) readable: bool,
-    /// Writing will not block (or will say what broke).
+    /// Writing will not block (or will return the error).
     pub(super) writable: bool,
 }

@@ -1,4 +1,4 @@
-//! `txgen ab`: runs of two sides in turns, until it can be told whether B is worse.
+//! `txgen ab`: runs of two sides in turns, until it is decided whether B is worse.
 
 mod sides;
 mod words;
@@ -189,7 +189,7 @@ fn drain(plan: &Plan) -> Result<Option<Drain>, CommandError> {
 /// Why no more runs are taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Ended {
-    /// It can be told.
+    /// It is decided.
     Decided,
     /// Time or pairs are spent.
     Spent,

@@ -19,7 +19,7 @@ use crate::shutdown::Shutdown;
 pub(super) struct AbSide {
     /// Of its folder.
     pub(super) name: &'static str,
-    /// What it is, as the user said it.
+    /// The side as the user wrote it.
     pub(super) about: String,
     pub(super) settings: Settings,
     /// The flags of these settings that are not those of both sides, one a word.

@@ -1,4 +1,4 @@
-//! What is said of a comparison in turns.
+//! The messages about a comparison in turns.
 
 use measure::{Change, ComparisonVerdict, Difference, Gate, Metric, RunFigures, gated};
 use report::text::percent;

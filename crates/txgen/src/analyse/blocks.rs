@@ -233,7 +233,7 @@ pub(super) fn mempools(sights: &[SightRow], ends: &Ends) -> String {
 mod tests {
     use super::*;
 
-    /// A median of those that a node showed would say 0.1 s of all of these nodes, and nothing of `none`.
+    /// A median of those that a node showed would be 0.1 s for all of these nodes, and missing for `none`.
     #[test]
     fn what_a_node_did_not_show_is_in_the_median_as_never() {
         let mut sights = Vec::new();

@@ -17,7 +17,7 @@ pub(super) struct Machine {
     pub(super) sights: Vec<SightRow>,
     /// By node: the cores of its machine, of those whose processors were looked at.
     pub(super) cores: BTreeMap<String, f64>,
-    /// Where its time begins, and what is said of its clock.
+    /// Where its time begins, and the notes about its clock.
     origin_unix_ns: u64,
     clock: Option<ClockBound>,
 }

@@ -116,7 +116,7 @@ fn ends(run: &RecordedRun, sights: &[SightRow]) -> anyhow::Result<Ends> {
     Ok(ends)
 }
 
-/// What was observed on all machines, on the first one's clock, and what is said of the clocks.
+/// What was observed on all machines, on the first one's clock, and the notes about the clocks.
 fn machines(args: &AnalyseArgs) -> anyhow::Result<(Machine, Vec<String>)> {
     let mut clocks = Vec::new();
     let mut first = Machine::read(&args.run)?;

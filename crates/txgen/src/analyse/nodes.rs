@@ -17,7 +17,7 @@ pub(super) struct Nodes {
     pub(super) sights: Vec<SightRow>,
     /// How the load's transactions ended.
     pub(super) ends: Ends,
-    /// What is said of the clocks of the machines that observed them.
+    /// Notes about the clocks of the machines that observed them.
     pub(super) clocks: Vec<String>,
     /// By second: transactions offered, and cores that the generator used.
     pub(super) offered: Vec<(u64, f64, f64)>,
@@ -25,13 +25,13 @@ pub(super) struct Nodes {
     pub(super) cores: BTreeMap<String, f64>,
     /// Share of what was sent that left late by the generator's fault.
     pub(super) own_late: f64,
-    /// What the operator says that each node's link carries in a direction, in bits a second.
+    /// What each node's link carries in a direction by the operator's settings, in bits a second.
     pub(super) link_rate: Option<f64>,
     pub(super) seed: u64,
 }
 
 impl Nodes {
-    /// Everything that can be said.
+    /// All conclusions.
     pub(super) fn text(&self) -> String {
         let mut text: String = self
             .clocks

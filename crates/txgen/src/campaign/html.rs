@@ -72,7 +72,7 @@ fn headline(document: &Document) -> String {
     text + &left_out(done.iter().map(|(_, figures)| figures.verdict)) + "."
 }
 
-/// Whether a run was the planned load: what was not says nothing about the node.
+/// Whether a run was the planned load: any other shows nothing about the node.
 fn counts(figures: &Figures) -> bool {
     figures.verdict != ScheduleVerdict::Invalid
 }
@@ -186,7 +186,7 @@ fn cases_of<'a>(runs: &[(&'a Run, &'a Figures)]) -> Vec<CellRuns<'a, &'a Figures
 fn courses(runs: &[(&Run, &Figures)]) -> String {
     let mut first: Vec<&(&Run, &Figures)> = runs.iter().filter(|run| run.0.repeat == 1).collect();
     let cells = first.len();
-    // Of many the longest ones say most about time.
+    // Of many the longest ones show most about time.
     first.sort_by(|one, other| other.1.offered_s.total_cmp(&one.1.offered_s));
     first.truncate(MAX_LINES);
     first.sort_by_key(|(run, _)| run.number);

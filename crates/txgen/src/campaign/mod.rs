@@ -258,7 +258,7 @@ impl Campaign<'_> {
         }
     }
 
-    /// Says how a run went that was played.
+    /// Prints the result of a run.
     fn describe(&mut self, (outcome, trouble): Played, label: &str) -> RunEnd {
         self.cases.extend(run_cases(&outcome, label));
         let figures = Figures::of(&outcome, self.window());
@@ -352,7 +352,7 @@ impl Campaign<'_> {
     }
 }
 
-/// A run of which nothing can be told, or not all.
+/// A run of which nothing can be concluded, or not all.
 fn untold(label: &str, reason: &str) -> CiCase {
     CiCase {
         suite: label.into(),

@@ -226,7 +226,7 @@ pub(super) fn patience(script: &Script) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// How long a script takes, as far as it says so itself.
+/// How long a script takes, as far as it sets that itself.
 pub(super) struct Estimate {
     known: Duration,
     runs: usize,
@@ -262,7 +262,7 @@ impl std::fmt::Display for Estimate {
     }
 }
 
-/// A span of time as people say it.
+/// A span of time in words.
 fn rough(span: Duration) -> String {
     let seconds = span.as_secs();
     let (days, hours, minutes) = (seconds / 86_400, seconds / 3_600 % 24, seconds / 60 % 60);

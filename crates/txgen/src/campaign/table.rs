@@ -168,7 +168,7 @@ pub(super) struct CellRuns<'a, F> {
 }
 
 impl<T> CellRuns<'_, T> {
-    /// How many runs say something about the node.
+    /// How many runs show something about the node.
     fn judged(&self) -> String {
         match self.figures.len() {
             all if all == self.played => all.to_string(),

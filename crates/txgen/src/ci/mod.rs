@@ -58,7 +58,7 @@ pub(crate) enum CaseEnd {
     Passed,
     /// Shown to be broken: a failure in JUnit, an error on GitHub.
     Broken,
-    /// It cannot be told, or could not be measured: an error in JUnit, a warning on GitHub.
+    /// It is undecided, or could not be measured: an error in JUnit, a warning on GitHub.
     Untold,
 }
 
@@ -105,7 +105,7 @@ impl Ci {
         })
     }
 
-    /// Tells what a command came to; gives its exit code.
+    /// Reports the result of a command; returns its exit code.
     ///
     /// # Errors
     /// Those of the command, and what could not be written.
@@ -131,7 +131,7 @@ impl Ci {
         }
     }
 
-    /// As [`Ci::conclude`], of a command whose exit code says it all.
+    /// As [`Ci::conclude`], of a command that has no result beside its exit code.
     ///
     /// # Errors
     /// As there.

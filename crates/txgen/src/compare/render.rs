@@ -76,7 +76,7 @@ pub(super) fn document(comparison: &Comparison) -> Value {
     })
 }
 
-/// What the names of the sides stand for, where they do not say so themselves.
+/// What the names of the sides stand for, where that differs from the name.
 pub(super) fn abouts(comparison: &Comparison) -> Entries {
     let mut entries = Entries::default();
     let sides = comparison.sides.iter();

@@ -14,7 +14,7 @@ use crate::output::recorded;
 /// A side with everything that is drawn and compared.
 pub(super) struct Side {
     pub(super) name: String,
-    /// What the name stands for, where it does not say so itself.
+    /// What the name stands for, where that differs from it.
     pub(super) about: Option<String>,
     pub(super) runs: Vec<SideRun>,
     /// Of the runs that count.
@@ -32,7 +32,7 @@ pub(super) struct SideRun {
     pub(super) verdict: ScheduleVerdict,
     /// The first reason of a verdict that is not `valid`.
     pub(super) reason: Option<String>,
-    /// Metrics that say more of the generator than of the target.
+    /// Metrics that depend more on the generator than on the target.
     pub(super) busy: Vec<Metric>,
     pub(super) notes: Vec<String>,
     pub(super) series: Vec<SeriesRow>,

@@ -121,7 +121,7 @@ struct Machine {
     cores: usize,
     /// The kernel's clock source.
     clock: Option<String>,
-    /// Whether the clock is kept in step with others, where a program says so.
+    /// Whether the clock is kept in step with others, where a program reports it.
     is_in_step: Option<bool>,
     /// Soft and hard limit of open files; `None` is unlimited.
     open_files: [Option<u64>; 2],
@@ -163,7 +163,7 @@ fn lateness() -> [u64; 2] {
     [late[SLEEPS / 2], late[SLEEPS * 99 / 100]]
 }
 
-/// What the first program says that knows; chrony's leap status is its last but one field.
+/// The answer of the first program that has one; chrony's leap status is its last but one field.
 fn is_in_step() -> Option<bool> {
     let said = |program: &str, arguments: &[&str]| {
         let output = Command::new(program).args(arguments).output().ok()?;
@@ -180,7 +180,7 @@ fn is_in_step() -> Option<bool> {
     Some(text == "yes")
 }
 
-/// What is said of it.
+/// The message about it.
 fn findings(machine: &Machine) -> Vec<Finding> {
     let cores = machine.cores;
     let clock = machine.clock.as_deref().unwrap_or("unknown");
@@ -233,7 +233,7 @@ struct NodeLook {
     is_here: bool,
     /// The shortest and the longest of some small queries.
     round_trip: [Nanos; 2],
-    /// Transactions that wait in its mempool, where it tells.
+    /// Transactions that wait in its mempool, where it reports them.
     waiting: Option<u64>,
     /// Times between the blocks that it announced meanwhile.
     intervals: Vec<Nanos>,
@@ -325,7 +325,7 @@ async fn intervals(plan: &Plan, endpoint: &Endpoint, probe: &Probe) -> anyhow::R
         .collect())
 }
 
-/// What is said of it.
+/// The message about it.
 fn node_findings(node: &NodeLook) -> Vec<Finding> {
     let chain = node.probe.chain_id.as_deref().unwrap_or("not named");
     let [least, most] = node.round_trip.map(Nanos::as_millis_f64);

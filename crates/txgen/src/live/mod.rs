@@ -78,7 +78,7 @@ mod terminal {
 }
 
 /// Shows one run, or several one after the other: `txgen search` and campaigns keep one display for all
-/// of them and say by [`Display::heading`] which one is under way.
+/// of them and set the [`Display::heading`] of the one that is under way.
 ///
 /// What must outlive a full-screen view (messages, results) is held back and printed by
 /// [`Display::close`], at the latest when the display is dropped.
@@ -156,7 +156,7 @@ impl Display {
         }
     }
 
-    /// Says where the run's folder is, and its metrics if they are served.
+    /// Prints where the run's folder is, and its metrics if they are served.
     pub fn say_where(&mut self, folder: &Path) {
         self.message(&format!("writing  {}", folder.display()));
         if let Some(address) = self.metrics_address() {
@@ -164,7 +164,7 @@ impl Display {
         }
     }
 
-    /// Says something that stays.
+    /// Prints a line that stays.
     pub fn message(&mut self, message: &str) {
         self.state.lock().message(message.to_owned());
         if self.on_screen() {
@@ -308,7 +308,7 @@ impl Lines {
         }
     }
 
-    /// Says that offering has ended and what is waited for.
+    /// Prints that offering has ended and what is waited for.
     fn draining(pending: u64, at_most_s: f64) {
         Self::message(&format!(
             "draining: {} pending, up to {at_most_s:.0} s",
@@ -342,7 +342,7 @@ fn table(second: &SeriesRow) -> Table {
 struct JsonLines {
     every: Nanos,
     next: Nanos,
-    /// Whether a line has said that the load was stopped.
+    /// Whether the line was printed that the load was stopped.
     told: bool,
 }
 

@@ -258,7 +258,7 @@ impl Stage {
         }
     }
 
-    /// Waits until the nodes hold no transactions, `own` among them; says what is in the way if they
+    /// Waits until the nodes hold no transactions, `own` among them; returns what is in the way if they
     /// still do after `patience`.
     pub(crate) fn settle(
         &self,

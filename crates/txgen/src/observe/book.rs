@@ -79,7 +79,7 @@ struct Node {
     row: NodeRow,
     /// The load reports its silences.
     is_loaded: bool,
-    /// Its follower tells when blocks arrive.
+    /// Its follower reports when blocks arrive.
     arrives: bool,
     intake: Intake,
     presence: Presence,
@@ -131,7 +131,7 @@ impl<W: Write> Book<W> {
         book
     }
 
-    /// The node told the depth of its mempool, or did not.
+    /// The node reported the depth of its mempool, or did not.
     pub(super) fn mempool(&mut self, node: usize, at: Nanos, told: Option<Mempool>) {
         let node = &mut self.nodes[node];
         node.row.asked += 1;
@@ -162,7 +162,7 @@ impl<W: Write> Book<W> {
         node.row.block_txs += block.hashes.len() as u64;
         node.row.block_bytes += block.bytes;
         node.blocks += 1;
-        // Where blocks compete it was told of when it arrived.
+        // Where blocks compete it was reported when it arrived.
         if !node.arrives {
             let id = block.hash.map(|hash| self.ids.text(&hash));
             let sight = SightRow {
@@ -246,7 +246,7 @@ impl<W: Write> Book<W> {
         hashes
     }
 
-    /// The question of this instant was not answered: it says of none whether the node had it.
+    /// The question of this instant was not answered: it shows of none whether the node had it.
     pub(super) fn unanswered(&mut self, node: usize, asked: Nanos) {
         for it in &mut self.nodes[node].awaited {
             if it.asked[0] == Some(asked) {
@@ -444,7 +444,7 @@ fn sight_of(
 const MOST_AWAITED: usize = 2_048;
 /// Sampled transactions that are known to have been shown, 80 bytes each: those of an hour at 1,000/s.
 const MOST_SHOWN: usize = 65_536;
-/// What became of a node's process, told at the end.
+/// What became of a node's process, reported at the end.
 const MOST_PROCESSES: usize = 16;
 /// In one question.
 const MOST_ASKED: usize = 256;

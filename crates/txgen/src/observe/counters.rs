@@ -8,7 +8,7 @@ use procfs::net::DeviceStatus;
 use procfs::process::Process;
 use procfs::{CurrentSI as _, KernelStats, ticks_per_second};
 
-/// Everything that was used since a process began; what a source does not tell is `None`.
+/// Everything that was used since a process began; what a source does not have is `None`.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Counters {
     /// Processor time in seconds, of the process and of each of its threads.
@@ -27,7 +27,7 @@ pub(super) struct Counters {
     calls: Calls,
 }
 
-/// What a CometBFT called its application for; nothing of a program that does not tell.
+/// What a CometBFT called its application for; nothing of a program without these metrics.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(super) struct Calls {
     checks: Option<f64>,
@@ -38,7 +38,7 @@ pub(super) struct Calls {
 }
 
 impl Calls {
-    /// Adds what a metric says (`proxy/metrics.go`, `mempool/metrics.go` and `consensus/metrics.go` of CometBFT 0.37
+    /// Adds the value of a metric (`proxy/metrics.go`, `mempool/metrics.go` and `consensus/metrics.go` of CometBFT 0.37
     /// to 1.0); what all names begin with is in the node's configuration.
     fn add(&mut self, name: &str, labels: &str, value: f64) {
         let is = |of: &str| name.ends_with(of);
@@ -172,7 +172,7 @@ impl Counters {
         }
     }
 
-    /// The same with the calls that `metrics` tell of.
+    /// The same with the calls that `metrics` count.
     pub(super) fn with_calls_of(self, metrics: &Self) -> Self {
         Self {
             calls: metrics.calls,
@@ -181,7 +181,7 @@ impl Counters {
     }
 
     /// Fills in what was used since `before`, over so many seconds. A counter that went back belongs to
-    /// another process, and says nothing.
+    /// another process, and shows nothing.
     pub(super) fn note(&self, before: &Self, seconds: f64, row: &mut NodeRow) {
         let cores = |now: Option<f64>, before: Option<f64>| {
             now.zip(before)

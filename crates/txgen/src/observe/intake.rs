@@ -1,26 +1,26 @@
-//! What a node takes into its mempool, from the depths that it tells and the blocks that it shows.
+//! What a node takes into its mempool, from the depths that it reports and the blocks that it shows.
 
 use pacing::Nanos;
 
-/// Between two depths told: what the mempool grew by, and what the blocks shown in between took.
+/// Between two reported depths: what the mempool grew by, and what the blocks shown in between took.
 ///
 /// Depths and blocks come at different instants, so a whole block may be missing from the one or the other for
 /// a moment: counted by seconds, a block just before a second's end would make up a second without transactions.
 #[derive(Debug, Default)]
 pub(super) struct Intake {
-    /// The depth told last, and when.
+    /// The depth reported last, and when.
     told: Option<(Nanos, u64)>,
     /// Transactions that blocks took since.
     taken: u64,
     /// Transactions that left the mempool and that no block has shown yet.
     left: u64,
-    /// Of the second under way: transactions taken in, and the time between the depths told.
+    /// Of the second under way: transactions taken in, and the time between the reported depths.
     admitted: u64,
     over: Nanos,
 }
 
 impl Intake {
-    /// The node told how many transactions are in its mempool.
+    /// The node reported how many transactions are in its mempool.
     pub(super) fn depth(&mut self, at: Nanos, txs: u64) {
         if let Some((then, before)) = self.told.replace((at, txs)) {
             let (now, before) = (txs + self.taken, before + self.left);

@@ -1,7 +1,7 @@
 //! Many nodes recorded on the run's one clock: depth, blocks, first sights, and what each costs its machine.
 //!
 //! `Observers::start` watches nodes with the followers and queries of the target's kind and writes `nodes.csv`
-//! and `sights.csv`; `Observers::stop` says which nodes were away meanwhile.
+//! and `sights.csv`; `Observers::stop` returns which nodes were away meanwhile.
 
 mod book;
 mod counters;
@@ -60,7 +60,7 @@ impl Observers {
     /// Watches `nodes`, each of which has to answer once before; rows begin with the clock.
     ///
     /// # Errors
-    /// When a node does not answer, says nothing of what is observed, or has no such process.
+    /// When a node does not answer, has nothing of what is observed, or has no such process.
     pub(crate) fn start(
         target: &'static dyn Target,
         nodes: &[Observed],
@@ -143,7 +143,7 @@ struct Gap {
     until: Option<Nanos>,
 }
 
-/// What one node's answers say of it.
+/// What one node's answers show of it.
 #[derive(Debug, Default)]
 struct Presence {
     /// Since its last answer, or since it was first asked.

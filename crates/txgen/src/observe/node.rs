@@ -151,7 +151,7 @@ impl NodeWatch {
         loop {
             sleep(mempool_pause(&mut random)).await;
             let told = match self.client.pending(&[]).await {
-                // Peers are not told how many transactions wait.
+                // A node does not show its peers how many transactions wait.
                 Ok(None) => return,
                 told => told.ok().flatten(),
             };
@@ -178,7 +178,7 @@ impl NodeWatch {
         }
     }
 
-    /// The sampled transactions that it has in its mempool; `None` where none is looked for, or it does not say.
+    /// The sampled transactions that it has in its mempool; `None` where none is looked for, or it does not show them.
     async fn held(&self, now: Nanos) -> Option<Vec<TxHash>> {
         if self.chosen == Chosen::OfAll {
             return self.client.listed().await.ok().flatten();

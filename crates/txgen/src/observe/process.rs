@@ -10,7 +10,7 @@ use super::counters::Counters;
 #[derive(Debug, Clone)]
 pub(super) struct Watched {
     pid: i32,
-    /// When it began, in ticks since the machine did: tells it from a later process with its number.
+    /// When it began, in ticks since the machine did: distinguishes it from a later process with its number.
     began: u64,
     /// Where the node answers.
     port: u16,

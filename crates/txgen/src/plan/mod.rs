@@ -209,7 +209,7 @@ impl Plan {
         }
     }
 
-    /// Whether an answer says that the node has checked the transaction.
+    /// Whether an answer shows that the node has checked the transaction.
     pub(crate) fn is_checked(&self) -> bool {
         self.method != BroadcastMethod::Async
             || !self.target.facts().answers_unchecked

@@ -233,7 +233,7 @@ impl Concurrency {
 impl Plan {
     /// The plan with the connections that its highest rate needs, when it may grow and `endpoints`
     /// answer after `round_trip`: over HTTP each carries one request in a round trip. The headroom is
-    /// what an answer may take before the senders say that the node queues requests.
+    /// what an answer may take before the senders conclude that the node queues requests.
     pub(crate) fn grown(&self, round_trip: Nanos, endpoints: usize) -> Self {
         let Load::Open { schedule, .. } = &self.load else {
             return self.clone();

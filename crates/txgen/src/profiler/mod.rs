@@ -2,7 +2,7 @@
 //! are drawn as a flame graph by `inferno`.
 //!
 //! A sampler runs until this program closes its standard input, so it ends with the run however the run
-//! ends, and its first line of output says that sampling has begun.
+//! ends, and its first line of output reports that sampling has begun.
 
 #[cfg(feature = "flame-graph")]
 mod graph;

@@ -309,8 +309,8 @@ fn is_made_by_go(id: u32) -> bool {
 const FRAME_POINTERS: &str = "fp";
 const UNWINDING: &str = "dwarf";
 /// py-spy ends with SIGINT, which is sent when standard input is closed, and again until it has ended: it
-/// says that it samples before it listens to signals, and a shell's background process ignores SIGINT until
-/// it does. Its first line says that it samples, or why it does not; the others are discarded.
+/// reports that it samples before it listens to signals, and a shell's background process ignores SIGINT until
+/// it does. Its first line reports that it samples, or why it does not; the others are discarded.
 const PY_SPY_UNTIL_CLOSED: &str = r#"{ py-spy record "$@" </dev/null 2>&1 & read -r _;
 while kill -INT $! 2>/dev/null; do sleep 0.1; done; wait $!; } |
 { read -r line; echo "$line"; exec cat >/dev/null; }"#;

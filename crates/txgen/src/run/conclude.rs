@@ -90,7 +90,7 @@ pub(crate) enum Words {
     Few,
 }
 
-/// Says what will be done, and where it is written.
+/// Prints what will be done, and where it is written.
 pub(super) fn introduce(display: &mut Display, plan: &Plan, folder: &RunFolder) {
     display.message(&format!("target   {}", output::describe_target(plan)));
     display.message(&format!(
@@ -177,8 +177,8 @@ pub(super) fn conclude(
     }
 }
 
-/// Names `report.html`, or says why there is none. From a whole record `txgen report` draws it again; of one that lacks
-/// something nothing is promised, and the error that follows says what it lacks.
+/// Prints the path of `report.html`, or why there is none. From a whole record `txgen report` draws it again; of one that lacks
+/// something nothing is promised, and the error that follows names what it lacks.
 fn show(
     page: anyhow::Result<PathBuf>,
     folder: &RunFolder,
@@ -198,7 +198,7 @@ fn show(
     }
 }
 
-/// Why a run did not come to its end. What no caller tells apart is a message: what happened, and what to do.
+/// Why a run did not come to its end. A case that no caller distinguishes is a message: what happened, and what to do.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
     /// What is checked before the first transaction cannot be used: the folder, a node, the terminal, the start that

@@ -45,7 +45,7 @@ pub(super) struct Run<'a> {
     pub(super) clock: RunClock,
     pub(super) shutdown: &'a Shutdown,
     pub(super) built_in: bool,
-    /// Where the followers say how the nodes are.
+    /// Where the followers report the state of the nodes.
     pub(super) board: Arc<NodeBoard>,
     /// Receives the sent transactions that other nodes are asked for.
     pub(super) samples: Option<Samples>,
@@ -245,7 +245,7 @@ impl<'a> Run<'a> {
         self.orders.abort(Nanos::ZERO);
         senders.starts.clear();
         Err(match error {
-            // What the shards say then is only that they were called off.
+            // The shards then report only that they were stopped.
             RunError::Interrupted => error,
             error => senders.trouble().unwrap_or(error),
         })
@@ -285,7 +285,7 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// Shows progress, passes on interruptions, and says how a ramp goes on. Returns why it ended, where its steps could
+    /// Shows progress, passes on interruptions, and decides how a ramp goes on. Returns why it ended, where its steps could
     /// not be judged.
     fn watch(
         &self,
@@ -453,7 +453,7 @@ fn tell_obstacles(summary: &mut Summary, blind: Option<String>, clock_set: Optio
     summary.verdict.reasons.extend(clock_set);
 }
 
-/// What is said of a note.
+/// The line for a note.
 fn marked(text: &str, at: Nanos) -> String {
     format!("mark at {:.1} s: {text}", at.as_secs_f64())
 }
@@ -478,7 +478,7 @@ impl Senders<'_> {
             Ok(made) => made.err().map(RunError::Source),
             Err(_) => Some(RunError::Panicked("source")),
         });
-        // Every thread is joined, whatever the ones before it say.
+        // Every thread is joined, whatever the ones before it return.
         shards.chain(sources).fold(None, Option::or)
     }
 }

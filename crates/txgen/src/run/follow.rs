@@ -75,7 +75,7 @@ impl Follow {
 /// our transactions can then be missed.
 ///
 /// # Errors
-/// When a node does not say where its chain stands.
+/// When a node does not report its height.
 pub(super) fn start(
     plan: &Plan,
     nodes: &[Node],

@@ -56,7 +56,7 @@ pub(super) fn manifest(plan: &Plan, nodes: &[Node], built_in: bool, origin: Orig
     }
 }
 
-/// What the first node said of itself, and what the configuration of the built-in one says.
+/// The first node's answers about itself, and the configuration of the built-in one.
 pub(super) fn limits(plan: &Plan, nodes: &[Node]) -> NodeLimits {
     let said = nodes.first().map(|node| node.probe.limits);
     let mut limits = said.unwrap_or_default();
@@ -134,7 +134,7 @@ fn with_rules(document: &PlanDocument, rules: &Rules) -> serde_json::Result<Plan
     serde_json::from_value(Value::Object(keys))
 }
 
-/// Tells schedules apart: a hash over the due times of transactions all along the profile. Two
+/// Distinguishes schedules: a hash over the due times of transactions all along the profile. Two
 /// generators of one load have the same.
 fn fingerprint(schedule: &Schedule) -> String {
     // Random arrivals follow from the seed; what they are drawn along is the even schedule.
@@ -254,7 +254,7 @@ pub(super) struct MachineLook {
 }
 
 impl MachineLook {
-    /// By now, `own_s` being what this process has used; `None` where the system does not say.
+    /// By now, `own_s` being what this process has used; `None` where the system does not report it.
     pub(super) fn now(own_s: f64) -> Option<Self> {
         let total = KernelStats::current().ok()?.total;
         let pressure = CpuPressure::current().ok();

@@ -205,7 +205,7 @@ fn supply(
     })
 }
 
-/// The folder of the plan, or one that says when it began.
+/// The folder of the plan, or one named after when it began.
 fn open_folder(plan: &Plan) -> anyhow::Result<RunFolder> {
     let out = plan.out.clone();
     RunFolder::create(out.unwrap_or_else(|| default_folder(plan.shape())))

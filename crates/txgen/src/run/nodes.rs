@@ -70,7 +70,7 @@ pub(super) fn check(
 /// The plan with what the workload needs to know of the chain, if it needs something.
 ///
 /// # Errors
-/// When the chain does not say it, or what it says makes the load impossible.
+/// When the chain does not answer, or its answer makes the load impossible.
 pub(super) fn learn(plan: &Plan, nodes: &[Node]) -> anyhow::Result<Option<Plan>> {
     let Some(node) = nodes.first() else {
         return Ok(None);

@@ -1,6 +1,6 @@
 //! The course of a ramp: when it ends, and which of its steps are offered again.
 //!
-//! A step in which the node or the generator stood still or lacked the processor says nothing about its rate, so it is
+//! A step in which the node or the generator stood still or lacked the processor shows nothing about its rate, so it is
 //! offered once more: where the next step would begin, or behind the last one after a pause. Due times up to there stay
 //! what they were.
 
@@ -70,7 +70,7 @@ impl Ramp {
         self.repeats
     }
 
-    /// Takes the rows of steps that were judged, and says how the ramp goes on; `unread` is how far behind blocks are
+    /// Takes the rows of steps that were judged, and decides how the ramp goes on; `unread` is how far behind blocks are
     /// read, where a step waits for them in vain.
     pub(super) fn look(&mut self, judged: &[StepRow], unread: Option<Nanos>, now: Nanos) -> Course {
         self.steps.extend_from_slice(judged);

@@ -89,7 +89,7 @@ pub(super) struct Axis {
 pub(super) struct Case {
     /// What people call it.
     name: String,
-    /// How often it is played; as often as the campaign says otherwise.
+    /// How often it is played; by default as often as the campaign sets.
     repeats: Option<NonZeroU32>,
     /// The keys and their values.
     #[serde(default)]

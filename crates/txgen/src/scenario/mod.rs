@@ -1,6 +1,6 @@
 //! Scenario files: runs as TOML, with the names of the flags.
 //!
-//! A file says what to offer (phases or a flood), to what (a node that the run starts, or endpoints),
+//! A file describes what to offer (phases or a flood), to what (a node that the run starts, or endpoints),
 //! and how often: cases and matrices make many runs of one file.
 
 mod grid;
@@ -306,7 +306,7 @@ impl NodeSection {
             .find_map(|(key, is_given)| is_given.then_some(key))
     }
 
-    /// Settles the kind: the command line's, else the file's, else what the settings say.
+    /// Settles the kind: the command line's, else the file's, else that of the settings.
     fn choose(&mut self, given: Option<NodeKind>, settings: &Settings) -> anyhow::Result<()> {
         let found = !settings.endpoints.is_empty();
         let kind = given.or(self.kind).unwrap_or(if found {

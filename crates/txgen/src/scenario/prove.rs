@@ -102,7 +102,7 @@ fn is_resource(kind: NodeKind, key: &str) -> bool {
 /// A share of the time: not above all of it.
 const PROCESSOR: &str = "node.processor";
 
-/// How often each run is played where nothing else is said: fewer rounds than three have intervals without an end.
+/// How often each run is played by default: fewer rounds than three have intervals without an end.
 pub(super) const ROUNDS: NonZeroU32 = NonZeroU32::new(3).expect("not zero");
 
 /// Each cell as it is, with less and with more of each resource: the unchanged run stands beside the two that it is

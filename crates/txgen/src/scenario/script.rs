@@ -19,7 +19,7 @@ use super::{
 use crate::plan::{Request, RequestedLoad};
 use crate::settings::Settings;
 
-/// What the command line says about a scenario file.
+/// What the command line sets for a scenario file.
 #[derive(Debug, Clone, Default)]
 pub struct ScenarioOptions {
     /// The file's text, where it is not to be read.
@@ -32,7 +32,7 @@ pub struct ScenarioOptions {
     pub node: Option<NodeKind>,
     /// Only the runs whose label contains this.
     pub only: Option<String>,
-    /// Whether each number of the node is changed alone, where the file does not say which.
+    /// Whether each number of the node is changed alone, where the file does not name one.
     pub prove: bool,
 }
 
@@ -107,7 +107,7 @@ impl ScriptRun {
         label
     }
 
-    /// How long the load is offered, where the file says so.
+    /// How long the load is offered, where the file sets it.
     pub fn duration(&self) -> Option<Nanos> {
         match &self.request.load {
             RequestedLoad::Open { schedule, .. } => schedule.duration(),
@@ -324,7 +324,7 @@ const PRESETS: &[(&str, &str)] = presets!(
 /// The text of a scenario: of a file, or, where there is no such file, of the one of this name inside the binary.
 ///
 /// # Errors
-/// When there is neither; a near name is said.
+/// When there is neither; the error has a similar name.
 pub(super) fn read(path: &Path) -> anyhow::Result<String> {
     let error = match fs::read_to_string(path) {
         Ok(text) => return Ok(text),

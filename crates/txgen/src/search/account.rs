@@ -1,4 +1,4 @@
-//! `search.json`: every point, and what they say together. Written anew after each point, so that a
+//! `search.json`: every point, and the conclusion from all. Written anew after each point, so that a
 //! search that is killed leaves what it knows.
 
 use measure::judge::PointJudgement;
@@ -28,7 +28,7 @@ pub(super) struct Account {
     pub(super) above: Option<Tested>,
     /// What shows that the target or its machine became slower in the search.
     pub(super) drift: Option<DriftRow>,
-    /// Whether the last points contradict those before: these say nothing of the target as it is now.
+    /// Whether the last points contradict those before: these show nothing of the target as it is now.
     pub(super) contradicted: bool,
     pub(super) highest_held_tps: Option<f64>,
     pub(super) lowest_broken_tps: Option<f64>,

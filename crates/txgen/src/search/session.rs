@@ -301,7 +301,7 @@ impl<'a> Session<'a> {
         CommandError { code, source }
     }
 
-    /// Says and writes down what is known by now.
+    /// Prints and writes the state of the search.
     pub(super) fn learn(&mut self, known: &KneeSearch) -> Result<(), CommandError> {
         self.note(known)?;
         if let Some(known) = so_far(&self.account) {

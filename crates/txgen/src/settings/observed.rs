@@ -18,7 +18,7 @@ pub struct Observed {
     pub pid: Option<i32>,
     /// Where its Prometheus metrics are.
     pub metrics: Option<Endpoint>,
-    /// Whether it is the one that is loaded, whose silences the load tells of.
+    /// Whether it is the one that is loaded, whose silences the load shows.
     pub(crate) is_loaded: bool,
 }
 

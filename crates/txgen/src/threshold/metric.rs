@@ -1,4 +1,4 @@
-//! What a threshold is on, and what a summary says of it.
+//! What a threshold is on, and its value in a summary.
 
 use measure::Quantiles;
 use serde_json::Value;
@@ -13,7 +13,7 @@ pub(super) enum Metric {
     FailedShare,
 }
 
-/// What a summary says of a metric.
+/// A metric's value in a summary.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Measured {
     pub(super) value: f64,
@@ -87,7 +87,7 @@ impl Metric {
             || path[0] == "latency_ms" && !path.iter().any(|key| counts.contains(&key.as_str()))
     }
 
-    /// What the summary says of it.
+    /// Its value in the summary.
     pub(super) fn measure(&self, summary: &Value) -> Option<Measured> {
         match self {
             Self::Path(path) => {

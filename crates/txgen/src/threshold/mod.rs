@@ -45,7 +45,7 @@ pub struct ThresholdVerdict {
     pub held: bool,
     /// Whether it is broken, whatever they come to. A missing value never breaks.
     pub broken: bool,
-    /// Whether the generator's own lateness leaves open which of the two it is: the machine was too busy to tell.
+    /// Whether the generator's own lateness leaves open which of the two it is: the machine was too busy to decide.
     pub unresolved: bool,
     unit: Unit,
     measured: Option<Measured>,
@@ -129,7 +129,7 @@ impl Threshold {
         }
     }
 
-    /// Whether a part of a load can tell that it is broken.
+    /// Whether a part of a load can show that it is broken.
     #[cfg(feature = "fleet")]
     pub(crate) fn is_of_any_part(&self) -> bool {
         self.metric.is_of_any_part(self.limit)

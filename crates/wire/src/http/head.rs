@@ -328,7 +328,7 @@ fn decode(bytes: &[u8], limits: &HeadLimits) -> Result<Head, HttpError> {
     })
 }
 
-/// What the header lines said.
+/// What the header lines contain.
 #[derive(Default)]
 struct HeaderLines<'b> {
     length: Option<&'b [u8]>,
@@ -358,7 +358,7 @@ const fn is_of_host(byte: u8) -> bool {
 impl<'b> HeaderLines<'b> {
     fn note(&mut self, header: &Header<'b>) -> Result<(), HttpError> {
         let (name, value) = (header.name, header.value.trim_ascii());
-        // The length tells most names apart before a letter is compared.
+        // The length distinguishes most names before a letter is compared.
         match name.len() {
             4 if name.eq_ignore_ascii_case("host") => {
                 self.hosts += 1;

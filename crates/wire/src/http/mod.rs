@@ -1,6 +1,6 @@
 //! HTTP/1.0 and 1.1, both sides.
 //!
-//! A server finds and checks the head of a request with [`HeadReader`]; [`Head`] says what matters
+//! A server finds and checks the head of a request with [`HeadReader`]; [`Head`] has what matters
 //! in it, [`ResponseHead`] writes the head of the response. A client reads that with
 //! [`ReplyReader`]. [`BodyReader`] takes a body off the stream for both.
 

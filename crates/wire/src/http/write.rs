@@ -20,7 +20,7 @@ pub enum BodyLength {
     Chunked,
     /// Up to the end of the connection, for HTTP/1.0.
     UntilClose,
-    /// There is none, and no header says so: 1xx, 204, 304.
+    /// There is none, and no header for it: 1xx, 204, 304.
     Nothing,
 }
 

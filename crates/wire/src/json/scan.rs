@@ -221,7 +221,7 @@ impl<'a> Scanner<'a> {
         Ok(&self.input[start..self.at])
     }
 
-    /// Past an array or object. Not recursive: one bit for each open level says whether it is an
+    /// Past an array or object. Not recursive: one bit for each open level shows whether it is an
     /// object.
     fn skip(&mut self) -> Result<(), Fault> {
         let mut open = OpenLevels::default();

@@ -35,7 +35,7 @@ pub enum WsError {
 }
 
 impl WsError {
-    /// The code of the close frame that tells the other end (RFC 6455, section 7.4.1).
+    /// The code of the close frame that the other end gets (RFC 6455, section 7.4.1).
     pub const fn close_code(self) -> u16 {
         match self {
             Self::Protocol(_) | Self::UnknownOpcode(_) => close_code::PROTOCOL,

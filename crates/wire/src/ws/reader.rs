@@ -113,7 +113,7 @@ impl FrameReader {
     /// the caller leaves `used` bytes behind; after an error nothing more can be read.
     ///
     /// # Errors
-    /// [`WsError`] as soon as it is certain, before the payload has come if the head tells.
+    /// [`WsError`] as soon as it is certain, before the payload has come if the head shows it.
     #[inline]
     pub fn next<'b>(&'b mut self, bytes: &'b mut [u8]) -> Result<Step<'b>, WsError> {
         let frame = match FrameHead::parse(bytes, self.writer)? {

@@ -1,4 +1,4 @@
-//! What a report says of a latency: its quantiles, and which of them what had not ended could raise.
+//! What a report has of a latency: its quantiles, and which of them what had not ended could raise.
 
 use std::collections::BTreeMap;
 
@@ -212,7 +212,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { cases: 32, failure_persistence: None, ..ProptestConfig::default() })]
 
-        /// Whatever the unfinished come to, every figure lies where it was said to lie.
+        /// Whatever the unfinished come to, every figure lies in its stated range.
         #[test]
         fn no_completion_of_the_censored_contradicts_a_figure(
             known in vec(1..3_000_000_000_u64, 0..200),

@@ -259,7 +259,7 @@ impl<R: BufRead> Table<R> {
 /// Characters of a bad field in a message.
 const MAX_SHOWN: usize = 40;
 
-/// Reads `series.csv`, `steps.csv` or `blocks.csv`, as `T` says; an iterator over its rows.
+/// Reads `series.csv`, `steps.csv` or `blocks.csv`, as rows of type `T`; an iterator over its rows.
 #[derive(Debug)]
 pub struct RowReader<R, T> {
     table: Table<R>,

@@ -63,7 +63,7 @@ pub struct TxRow<'a> {
     pub codespace: &'a str,
 }
 
-/// The one end of a transaction, as its row says.
+/// The fate of a transaction, from its row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum TxFate {
     /// In a block with code 0.

@@ -23,7 +23,7 @@ pub enum KeptRows {
     None,
 }
 
-/// Why a text does not say which rows are kept.
+/// Why a text does not name rows to keep.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{text:?} does not say which rows of transactions are kept: write all, sample:1/100 or none"

@@ -242,7 +242,7 @@ columns! {
     commit_p99_ms: CommitFromDue at 0.99,
 }
 
-/// A second of an observed node. Empty is what it did not say; depths and sizes are the last ones said in it.
+/// A second of an observed node. A field is empty that it did not report; depths and sizes are the last ones of the second.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct NodeRow {
     /// Seconds since the origin.
@@ -291,7 +291,7 @@ pub struct NodeRow {
     pub link_bits: Option<f64>,
     /// What that link carries in a direction, in bits a second.
     pub link_capacity_bits: Option<f64>,
-    /// The fewest transactions in its mempool that an answer in this second told of.
+    /// The fewest transactions in its mempool that an answer in this second reported.
     pub mempool_min: Option<u64>,
     /// The most.
     pub mempool_max: Option<u64>,

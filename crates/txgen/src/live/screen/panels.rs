@@ -160,7 +160,7 @@ pub(super) fn mempool_limit(state: &LiveState) -> Option<String> {
     Some(format!("of {}", grouped(limit)))
 }
 
-/// What was said, the last first: a long message is read to its end.
+/// The messages, the last first: a long message is read to its end.
 pub(super) fn messages(frame: &mut Frame, area: Rect, state: &LiveState) {
     let room = usize::from(area.height.saturating_sub(2));
     let lines = state.messages.iter().rev().take(room).map(|message| {
