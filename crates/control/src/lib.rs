@@ -3,8 +3,8 @@
 //! - [`Throughput`] counts committed transactions, every height once.
 //! - [`Pacer`] decides how many transactions may leave now: a window of own transactions in no block yet
 //!   (`window`, one pure function from a state and what was seen between two blocks to the next state), less what is
-//!   kept for clients that ask for little (`reserve`), the free places of the mempool (`mempool`), the in-flight cap on what waits for the node's answers (`in_flight`), and an
-//!   exact emitter.
+//!   kept for clients that ask for little (the same file), the free places of the mempool (`load`), the in-flight cap on
+//!   what waits for the node's answers (`in_flight`), and an exact emitter.
 //! - [`Bound`] names the limit that holds the next write back.
 //! - [`BreakController`] decides when nothing is sent for a while, and measures whether that helped.
 //!
@@ -32,7 +32,7 @@
 //! | `DEVIATIONS` | 2 | Places are kept for what clients that ask for little are expected to send, and so many standard deviations of random arrivals (Halfin and Whitt 1981). With none kept p99 of a polite client beside one with 60 writes waiting was 166 to 335 ms; with these 2. | tests `pacing_53_…` |
 //! | half of what is free, a sixteenth (`Pacer::kept`) | ½, ¹⁄₁₆ | Kept of the window for clients that come for the first time: the part of one beside one other, less and less until the next block. Without it p99 of a client that comes for ten seconds in twenty was 542 ms with blocks of 40 transactions. The least part that stays kept while a block is late is a sixteenth, as of all that clients share (`sentinel`'s budget), or what small clients send in a block's time: with one place 1,000 small writes a second beside large ones waited 20 to 200 ms for a late block. | tests `pacing_53_places_are_kept_for_clients_that_come_for_the_first_time`, `pacing_53_places_stay_kept…` |
 //! | `AHEAD` | 20 ms | The longest burst, and the work that the node has ahead: some turns of a busy machine's scheduler. A full mempool is asked again after it; a tenth of it is the least group in which writes leave. | `checks_of_3_ms`, `mempool_of_100_000`, `a_foreign_flood_as_large_as_the_own` |
-//! | `SILENCE` | 10 s | Without blocks and depths for so long only answers and refusals count. | test `blind_the_pace_goes_by_answers_and_refusals` |
+//! | `SILENCE` | 10 s | Without blocks and depths for so long only answers and refusals count. | test `blind_the_pace_goes_by_depths…` |
 //! | `MOST_CONNECTIONS` | 64 | Connections at most, of the 900 that a node takes. | `serial_answers_64_clients` |
 
 mod bound;

@@ -7,32 +7,20 @@ use crate::model::proxy::Visible;
 use crate::model::{adaptive, run_from};
 use crate::pace::{FLOOD, World};
 
-/// A node whose blocks are seen neither in blocks nor in depths goes by answers and refusals.
+/// Blocks are made but not reported: the falling depth shows them; without it the pace goes by answers and refusals.
 #[test]
-fn blind_the_pace_goes_by_answers_and_refusals() {
-    let visible = Visible {
-        blocks: false,
-        depth: false,
-    };
-    let start = |node: &mut Node| adaptive(10_000, FLOOD, node).seeing(visible);
-    let (node, proxy) = run_from(Node::new(NodeKind::steady()), start, 120);
-    assert!(proxy.pacer.is_blind(Nanos::from_secs(120)));
-    let committed = node.committed_between(Nanos::from_secs(60), Nanos::from_secs(120));
-    assert!(committed as f64 > 60.0 * 2_500.0, "{committed}");
-}
-
-/// Blocks are made but not reported: the falling depth shows them.
-#[test]
-fn with_the_depth_alone_the_window_follows_it() {
-    let visible = Visible {
-        blocks: false,
-        depth: true,
-    };
-    let start = |node: &mut Node| adaptive(10_000, FLOOD, node).seeing(visible);
-    let (node, proxy) = run_from(Node::new(NodeKind::steady()), start, 120);
-    assert!(!proxy.pacer.is_blind(Nanos::from_secs(120)));
-    let committed = node.committed_between(Nanos::from_secs(60), Nanos::from_secs(120));
-    assert!(committed as f64 > 60.0 * 2_500.0, "{committed}");
+fn blind_the_pace_goes_by_depths_or_by_answers_and_refusals() {
+    for depth in [true, false] {
+        let visible = Visible {
+            blocks: false,
+            depth,
+        };
+        let start = |node: &mut Node| adaptive(10_000, FLOOD, node).seeing(visible);
+        let (node, proxy) = run_from(Node::new(NodeKind::steady()), start, 120);
+        assert_eq!(proxy.pacer.is_blind(Nanos::from_secs(120)), !depth);
+        let committed = node.committed_between(Nanos::from_secs(60), Nanos::from_secs(120));
+        assert!(committed as f64 > 60.0 * 2_500.0, "{committed}");
+    }
 }
 
 /// A node whose answers with blocks could not be read had 64 writes in each report of its depth for ten seconds, half of what
