@@ -26,7 +26,7 @@ use crate::{
 /// nothing behind. What was shown stays shown: idleness, reconnects and another node of the same chain change nothing.
 /// Transactions are of different sizes: a block with room is no evidence against the first window, whatever the size of
 /// what was in it, so that is the least until a block has left something behind for which there was room by the limits;
-/// and never are there more than two blocks by the limits at the node.
+/// and never are there more bytes at the node than two blocks may have.
 ///
 /// **Pace**: what the last block left free is spread over the shortest recent interval, a little
 /// faster; faster still while writes that wait do not come to fill it.
@@ -189,16 +189,17 @@ impl Window {
 
     /// What is free of a part of the window beside `own` that are at the node, and the bound that says so.
     pub(crate) fn free(&self, own: &Load, part: f64) -> (f64, Bound) {
-        let shown = self.free_of(part * self.shown, 2.0 * part, own);
+        // The gas that clients name bounds a guess, and closes no window that blocks have shown.
+        let shown = self.free_of(part * self.shown, 2.0 * part, own, &[Unit::Bytes]);
         if !self.has_first() {
             return shown;
         }
-        let first = self.free_of(part * self.first, part, own);
+        let first = self.free_of(part * self.first, part, own, &[Unit::Bytes, Unit::Gas]);
         if first.0 > shown.0 { first } else { shown }
     }
 
-    /// The same of so much that is no more than so many blocks by the limits.
-    fn free_of(&self, size: f64, blocks: f64, own: &Load) -> (f64, Bound) {
+    /// The same of so much that is no more than so many blocks by the limits, of these units.
+    fn free_of(&self, size: f64, blocks: f64, own: &Load, units: &[Unit]) -> (f64, Bound) {
         let bound = |unit, limit| Bound::Window {
             own: own.of(unit) as usize,
             limit: limit as usize,
@@ -207,7 +208,7 @@ impl Window {
         let of_size = (size - own.of(self.unit) as f64, bound(self.unit, size));
         let limits = self.limits.filter(|_| self.unit == Unit::Transactions);
         limits.into_iter().fold(of_size, |mut least, limits| {
-            for unit in [Unit::Bytes, Unit::Gas] {
+            for &unit in units {
                 let limit = blocks * limits.of(unit) as f64;
                 let txs = (limit - own.of(unit) as f64) / self.mean.mean(unit);
                 let txs = txs.max(LEAST - own.txs as f64);
