@@ -83,7 +83,7 @@ fn run(resolved: Resolved, sources: Sources) -> Result<u8, CommandError> {
         // Fails only once nothing is logged any more.
         let _ = level.modify(|filter| *filter = LevelFilter::from_level(wanted));
     };
-    let reloader = Reloader::new(sources, allow_open_files, set_level);
+    let reloader = Reloader::new(sources, set_level);
     let ended = runtime.block_on(until_signal(config, reloader));
     let is_read = runtime.block_on(log.end());
     // Tasks that still run have exceeded the shutdown budget.
@@ -98,15 +98,14 @@ fn run(resolved: Resolved, sources: Sources) -> Result<u8, CommandError> {
 /// Raises the limit of open files to what the configuration needs. When it cannot, fewer connections
 /// of clients are let in, so that there are always files for the nodes and the operator.
 fn allow_open_files(config: &mut Config) {
-    let wanted = config.limits.connections;
     if let Err(TooFewOpenFiles { needed, limit }) = process::allow_open_files(files_needed(config))
     {
-        config.limits.connections = affordable(config, limit);
-        let connections = config.limits.connections;
-        let text = "open files allow fewer connections of clients than limits.connections, which is lowered: raise the \
-                    hard limit (ulimit -Hn, or LimitNOFILE in the unit)";
+        config.fixed.most_connections = affordable(config, limit);
+        let connections = config.connections();
+        let text = "open files allow fewer connections of clients than buffer.bytes: raise the hard limit (ulimit -Hn, or \
+                    LimitNOFILE in the unit)";
         // The default promises no number of clients, and the first line of the log has it.
-        if wanted == Config::default().limits.connections {
+        if config.buffer.bytes == Config::default().buffer.bytes {
             debug!(needed, limit, connections, "{text}");
         } else {
             warn!(needed, limit, connections, "{text}");
@@ -116,7 +115,7 @@ fn allow_open_files(config: &mut Config) {
 
 /// Connections of clients that so many open files allow.
 fn affordable(config: &Config, limit: u64) -> usize {
-    let connections = config.limits.connections;
+    let connections = config.connections();
     let others = files_needed(config) - connections as u64 + process::RESERVED_FILES;
     let left = usize::try_from(limit.saturating_sub(others)).unwrap_or(usize::MAX);
     left.clamp(1, connections)
@@ -128,7 +127,7 @@ fn files_needed(config: &Config) -> u64 {
     let upstream = &config.upstream;
     let writes = config.pace.mode.most_connections() * upstream.urls.len() + OWN_CONNECTIONS;
     let nodes = writes + config.reads.concurrency + config.fixed.subscribers * upstream.urls.len();
-    (config.limits.connections + nodes) as u64
+    (config.connections() + nodes) as u64
 }
 
 /// One thread serves clients without handing tasks between cores.
@@ -254,11 +253,14 @@ mod tests {
         let others = 64 + OWN_CONNECTIONS as u64 + 256 + 20 + process::RESERVED_FILES;
         assert_eq!(affordable(&config, others + 1_000), 1_000);
         assert_eq!(affordable(&config, 64), 1);
-        assert_eq!(affordable(&config, u64::MAX), 20_000);
+        assert_eq!(affordable(&config, u64::MAX), 21_845);
     }
 
     #[test]
     fn every_connection_has_its_file() {
-        assert!(files_needed(&Config::default()) > 20_000);
+        let mut config = Config::default();
+        assert!(files_needed(&config) > 21_845);
+        config.buffer.bytes = 64 << 10;
+        assert_eq!(config.connections(), 256);
     }
 }

@@ -154,7 +154,9 @@ impl Identities {
         }
         Ok(Self {
             scheme: KeyScheme::new(32, trust.ipv6_prefix)?,
-            proxies: trust.proxies.clone(),
+            proxies: (trust.proxies.iter().filter(|proxy| !proxy.by_connection))
+                .map(|proxy| proxy.network)
+                .collect(),
             rules,
             bans: NetworkMap::new(),
             otherwise: trust.allow.is_empty(),
@@ -261,8 +263,9 @@ mod tests {
 
     fn trust(proxies: &[&str], allow: &[&str], deny: &[&str]) -> Trust {
         let networks = |list: &[&str]| list.iter().map(|text| text.parse().unwrap()).collect();
+        let proxies = proxies.iter().map(|text| text.parse().unwrap());
         Trust {
-            proxies: networks(proxies),
+            proxies: proxies.collect(),
             allow: networks(allow),
             deny: networks(deny),
             ..Trust::default()

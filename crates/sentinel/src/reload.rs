@@ -11,7 +11,7 @@ use tokio_rustls::rustls::pki_types::UnixTime;
 use tracing::{info, warn};
 
 pub use crate::config::Reloaded;
-use crate::config::{self, Config, Resolved, Sources};
+use crate::config::{self, Resolved, Sources};
 use crate::files::SettingError;
 use crate::identity::Identities;
 use crate::keys::KnownKeys;
@@ -37,18 +37,12 @@ type ReadConfig = Box<dyn Fn() -> Result<Resolved, String> + Send + Sync>;
 pub struct NotReloaded(pub String);
 
 impl Reloader {
-    /// Reads these sources again. `adjust` makes of a configuration what the system allows, `set_level` changes the
-    /// level of the log.
+    /// Reads these sources again. `set_level` changes the level of the log.
     pub fn new(
         sources: Sources,
-        adjust: impl Fn(&mut Config) + Send + Sync + 'static,
         set_level: impl Fn(tracing::Level) + Send + Sync + 'static,
     ) -> Self {
-        let read = move || {
-            let mut resolved = config::load(&sources).map_err(|error| error.to_string())?;
-            adjust(&mut resolved.config);
-            Ok(resolved)
-        };
+        let read = move || config::load(&sources).map_err(|error| error.to_string());
         Self::of(Box::new(read), Box::new(set_level))
     }
 

@@ -204,7 +204,7 @@ fn announce(config: &Config, (front, admin): (SocketAddr, Option<SocketAddr>), n
         %nodes,
         pace = %config.text("pace.mode"),
         ceiling = %config.fair.max_req,
-        connections = config.limits.connections,
+        connections = config.connections(),
         %page,
         %explain,
         "serving"

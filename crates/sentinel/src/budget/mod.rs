@@ -50,10 +50,10 @@ impl Budget {
     /// There are too many, or they come too fast.
     pub(crate) fn connect(&self, client: ClientKey) -> Result<Held, Refusal> {
         let bounds = self.0.bounds.load();
-        let (all, most) = bounds.connections;
+        let all = bounds.connections;
         let mut state = self.0.state.lock();
         let free = self.free(&state)?;
-        let mut held = self.take(&mut state, client, Kind::Connection, (free, all, most))?;
+        let mut held = self.take(&mut state, client, Kind::Connection, (free, all, all))?;
         let now = self.now();
         for (tier, rate) in client.tiers().zip(&bounds.arrivals) {
             let bucket = &mut state.clients.entry(tier, now).state.arrivals;
@@ -83,7 +83,15 @@ impl Budget {
     /// # Errors
     /// The client has too many.
     pub(crate) fn request(&self, client: ClientKey) -> Result<Held, Refusal> {
-        self.hold(client, Kind::Connection, UNSHARED)
+        let all = self.0.bounds.load().connections;
+        let mut state = self.0.state.lock();
+        let free = all.saturating_sub(state.connections);
+        self.take(&mut state, client, Kind::Connection, (free, all, all))
+    }
+
+    /// Whether a client would get no further connection.
+    pub(crate) fn has_its_connections(&self, client: ClientKey) -> bool {
+        self.request(client).is_err()
     }
 
     /// Room to send a refusal to one client; `None` if [`REFUSED_AT_ONCE`] are being sent.
@@ -195,11 +203,10 @@ impl Budget {
         (free, all): (usize, usize),
     ) -> Result<Held, Refusal> {
         let most = match kind {
-            Kind::Connection => self.0.bounds.load().connections.1,
             Kind::Read => self.0.bounds.load().reads,
             Kind::Subscription => SUBSCRIPTIONS_PER_CLIENT,
             Kind::Handshake => HANDSHAKES_PER_CLIENT,
-            Kind::Query | Kind::Commit => all,
+            Kind::Connection | Kind::Query | Kind::Commit => all,
         };
         self.take(&mut self.0.state.lock(), client, kind, (free, all, most))
     }
@@ -251,7 +258,7 @@ impl Budget {
 
     /// How many more connections there may be.
     fn free(&self, state: &State) -> Result<usize, Refusal> {
-        let (all, _) = self.0.bounds.load().connections;
+        let all = self.0.bounds.load().connections;
         let free = all.saturating_sub(state.connections);
         match free {
             0 => Err(full("all connections are taken")),

@@ -32,8 +32,8 @@ pub(super) struct Inner {
 /// What the configuration sets.
 #[derive(Debug)]
 pub(super) struct Bounds {
-    /// Connections in all, and of one client.
-    pub(super) connections: (usize, usize),
+    /// Connections in all.
+    pub(super) connections: usize,
     /// Reads of one client under way.
     pub(super) reads: usize,
     /// New connections and reads of a client, and of the IPv6 /48 around it.
@@ -45,17 +45,14 @@ pub(super) struct Bounds {
 
 impl Bounds {
     fn new(config: &Config) -> Self {
-        let (limits, reads) = (&config.limits, &config.reads);
-        let rate = config.fixed.connect_rate_per_client;
-        let burst = limits.connections_per_client as f64 / rate.as_f64();
-        let burst = Duration::from_secs_f64(burst.min(LONGEST_BURST));
+        let fixed = &config.fixed;
         Self {
-            connections: (limits.connections, limits.connections_per_client),
-            reads: config.fixed.reads_per_client,
-            arrivals: rates(rate, burst),
-            read_rate: rates(reads.rate_per_client, config.fixed.read_burst),
+            connections: config.connections(),
+            reads: fixed.reads_per_client,
+            arrivals: rates(fixed.connect_rate_per_client, fixed.connect_burst),
+            read_rate: rates(config.reads.rate_per_client, fixed.read_burst),
             key_rates: (config.known.read_rates())
-                .map(|(client, rate)| (client, rates(rate, config.fixed.read_burst)))
+                .map(|(client, rate)| (client, rates(rate, fixed.read_burst)))
                 .collect(),
         }
     }
@@ -371,8 +368,6 @@ pub(super) fn full(text: impl Into<String>) -> Refusal {
     Refusal::new(Reason::Connections, text).retry_after(BUSY_PAUSE)
 }
 
-/// Seconds: the longest time after which a client may open all its connections at once again.
-const LONGEST_BURST: f64 = 3_600.0;
 /// Work that may come at once, as time.
 pub(super) const WORK_BURST: Nanos = Nanos::from_secs(1);
 /// A read takes some milliseconds, and connections end when their clients please: a guess.

@@ -21,21 +21,29 @@ fn client(last: u8) -> ClientKey {
     KeyScheme::default().key([192, 0, 2, last].into())
 }
 
-fn slots(connections: usize, connections_per_client: usize) -> Budget {
-    slots_at("1000000/s", connections, connections_per_client)
+fn slots(connections: usize) -> Budget {
+    slots_with(connections, |_| {})
 }
 
-fn slots_at(rate: &str, connections: usize, connections_per_client: usize) -> Budget {
+fn slots_with(connections: usize, change: impl FnOnce(&mut Config)) -> Budget {
     let mut config = Config::default();
-    config.limits.connections = connections;
-    config.limits.connections_per_client = connections_per_client;
-    config.fixed.connect_rate_per_client = rate.parse().unwrap();
+    config.fixed.most_connections = connections;
+    config.fixed.connect_rate_per_client = "1000000/s".parse().unwrap();
+    change(&mut config);
     Budget::new(&config, [1, 2])
+}
+
+/// Three connections at once, and two a second.
+fn slow_slots() -> Budget {
+    slots_with(1_000, |config| {
+        config.fixed.connect_rate_per_client = "2/s".parse().unwrap();
+        config.fixed.connect_burst = Duration::from_millis(1_500);
+    })
 }
 
 #[test]
 fn one_client_is_bounded_and_others_are_not_its_problem() {
-    let slots = slots(100, 2);
+    let slots = slots(4);
     let first = slots.connect(client(1)).unwrap();
     let second = slots.connect(client(1)).unwrap();
     assert!(slots.connect(client(1)).is_err());
@@ -52,7 +60,7 @@ fn one_client_is_bounded_and_others_are_not_its_problem() {
 
 #[test]
 fn sharing_88_the_connections_of_a_client_shrink_as_others_need_some() {
-    let slots = slots(64, 1_000);
+    let slots = slots(64);
     let mut take = |from: u8| {
         let held: Vec<_> = std::iter::from_fn(|| slots.connect(client(from)).ok()).collect();
         let count = held.len();
@@ -68,18 +76,18 @@ fn sharing_88_the_connections_of_a_client_shrink_as_others_need_some() {
 
 #[test]
 fn a_proxied_client_is_charged_without_counting_twice() {
-    let slots = slots(10, 1);
+    let slots = slots(6);
     let _proxy = slots.connect_proxy().unwrap();
-    let charge = slots.request(client(1)).unwrap();
+    let charges = [(); 4].map(|()| slots.request(client(1)).unwrap());
     assert!(slots.request(client(1)).is_err());
     assert_eq!(slots.connections(), 1);
-    drop(charge);
+    drop(charges);
     assert_eq!(slots.connections_of(client(1)), 0);
 }
 
 #[test]
 fn only_so_many_are_told() {
-    let slots = slots(1, 1);
+    let slots = slots(1);
     let telling: Vec<_> = std::iter::from_fn(|| slots.refuse()).collect();
     assert_eq!(telling.len(), REFUSED_AT_ONCE);
     drop(telling);
@@ -87,13 +95,13 @@ fn only_so_many_are_told() {
 }
 
 #[test]
-fn sharing_64_a_48_counts_as_a_few_clients() {
-    let slots = slots(1_000, 10);
+fn sharing_64_a_48_gets_no_more_connections_than_a_client() {
+    let slots = slots(64);
     let client = |net: u16| KeyScheme::default().key([0x2001, 0xdb8, 1, net, 0, 0, 0, 1].into());
     let held: Vec<_> = (0..100)
         .filter_map(|net| slots.connect(client(net)).ok())
         .collect();
-    assert_eq!(held.len(), 10 * ClientKey::SITE_CLIENTS);
+    assert_eq!(held.len(), 30);
     assert!(slots.request(client(101)).is_err());
     drop(held);
 }
@@ -101,7 +109,7 @@ fn sharing_64_a_48_counts_as_a_few_clients() {
 /// At 2b52556 each network of a /48 had a rate of its own, 65,536 of them.
 #[tokio::test(start_paused = true)]
 async fn sharing_86_the_connections_of_a_48_come_at_the_rate_of_a_few_clients() {
-    let slots = slots_at("2/s", 1_000, 3);
+    let slots = slow_slots();
     let client = |net: u16| KeyScheme::default().key([0x2001, 0xdb8, 1, net, 0, 0, 0, 1].into());
     let came = (0..1_000).filter(|net| slots.connect(client(*net)).is_ok());
     assert_eq!(came.count(), 3 * ClientKey::SITE_CLIENTS);
@@ -112,7 +120,7 @@ async fn sharing_86_the_connections_of_a_48_come_at_the_rate_of_a_few_clients() 
 
 #[tokio::test(start_paused = true)]
 async fn sharing_85_work_is_paid_for_by_its_client_and_its_48() {
-    let slots = slots(1_000, 3);
+    let slots = slots(1_000);
     let start = Instant::now();
     let paid = |client, units| {
         let at = slots.work(client, units);
@@ -135,7 +143,7 @@ async fn sharing_85_work_is_paid_for_by_its_client_and_its_48() {
 
 #[tokio::test(start_paused = true)]
 async fn sharing_64_connections_come_at_a_rate() {
-    let slots = slots_at("2/s", 100, 3);
+    let slots = slow_slots();
     for _ in 0..3 {
         drop(slots.connect(client(1)).unwrap());
     }

@@ -203,17 +203,15 @@ impl Check<'_> {
         if c.tls.certificates.is_empty() && c.tls.client_ca.is_some() {
             self.notice("tls.client_ca has no effect without tls.certificates");
         }
-        let naming = c.listen.proxy_protocol.iter();
-        for network in naming.filter(|network| network.prefix() == 0) {
-            self.notice(format!(
-                "{} takes a PROXY header of all hosts: any client can choose its own address, and none can do without",
-                self.setting_of("listen.proxy_protocol", network)
-            ));
-        }
         let proxies = c.trust.proxies.iter();
-        for proxy in proxies.filter(|network| network.prefix() == 0) {
+        for proxy in proxies.filter(|proxy| proxy.network.prefix() == 0) {
+            let way = if proxy.by_connection {
+                "takes a PROXY header of all hosts: none can do without, and"
+            } else {
+                "believes X-Forwarded-For of all hosts:"
+            };
             self.notice(format!(
-                "{} believes X-Forwarded-For of all hosts: any client can choose its own address",
+                "{} {way} any client can choose its own address",
                 self.setting_of("trust.proxies", proxy)
             ));
         }

@@ -12,7 +12,9 @@ use pacing::{Rate, Size};
 use rpc::Endpoint;
 use tracing::Level;
 
-use super::value::{ABOVE_ZERO, AsyncAck, CertificateFiles, Threads, Value, WriteOrder, within};
+use super::value::{
+    ABOVE_ZERO, AsyncAck, CertificateFiles, Threads, TrustedProxy, Value, WriteOrder, within,
+};
 use crate::keys::KnownKeys;
 
 /// One key of the configuration.
@@ -160,8 +162,6 @@ settings! {
             "Where clients connect";
         threads: Threads = Threads::AUTO; flag("threads", "N"),
             "Threads that serve clients; auto for the machine's cores less one";
-        proxy_protocol: Vec<Network> = Vec::new(); None,
-            "Networks whose connections begin with a PROXY header, version 1 or 2, that names the client; without one they are closed";
         handover: Option<String> = None; None,
             "Unix socket over which a new process takes the listening sockets over from this one; off for none";
     }
@@ -188,8 +188,8 @@ settings! {
 
     /// `[trust]` How a client is identified.
     trust: Trust {
-        proxies: Vec<Network> = Vec::new(); flag("trusted-proxy", "NETWORK"), live,
-            "Networks whose X-Forwarded-For is believed; may be repeated";
+        proxies: Vec<TrustedProxy> = Vec::new(); flag("trusted-proxy", "NETWORK"), live,
+            "Networks whose X-Forwarded-For is believed, or \"NETWORK proxy-protocol\"";
         ipv6_prefix: u8 = 64; flag("ipv6-prefix", "BITS"), live,
             "Leading bits of an IPv6 address that make a client", 0..=128;
         allow: Vec<Network> = Vec::new(); flag("allow", "NETWORK"), live,
@@ -206,10 +206,6 @@ settings! {
 
     /// `[limits]` Bounds on what a client may send.
     limits: Limits {
-        connections: usize = 20_000; None, live,
-            "Connections in all", 1..;
-        connections_per_client: usize = 1_000; None, live,
-            "Connections of one client", 1..;
         // This and the next are the node's own.
         body_bytes: usize as Size = 1_000_000; None, live,
             "Largest body or WebSocket message", Size(KIB)..=Size(GIB);
@@ -337,8 +333,12 @@ base::settings! {
         pub health_interval: Duration = Duration::from_secs(1),
         /// How long a connect to a node may take: TCP repeats a lost first packet after 1 and 3 s (RFC 6298).
         pub connect_timeout: Duration = Duration::from_secs(5),
-        /// New connections a second of one client; as many as it may have may come at once.
+        /// Connections of clients for which there are files.
+        pub most_connections: usize = usize::MAX,
+        /// New connections a second of one client.
         pub connect_rate_per_client: Rate = Rate::per_second(500).expect("500/s is a rate"),
+        /// How many may come at once, as time at that rate: browsers of hundreds of users behind one address.
+        pub connect_burst: Duration = Duration::from_secs(2),
         /// Largest head of a request: four buffers of nginx's `large_client_header_buffers`.
         pub header_bytes: usize = 32 << 10,
         /// Header lines of a request: Apache's `LimitRequestFields`.

@@ -225,8 +225,27 @@ pub(super) fn flags(flags: &[FlagValue]) -> Layer {
 
 /// What is wrong with a key that does not exist.
 fn unknown_key(name: &str) -> String {
-    format!("unknown key {name}; {}", hint(name))
+    match REPLACED.iter().find(|(known, _)| *known == name) {
+        Some((_, instead)) => format!("{name} is no longer a key; {instead}"),
+        None => format!("unknown key {name}; {}", hint(name)),
+    }
 }
+
+/// Keys that there were, and what to do instead.
+const REPLACED: [(&str, &str); 3] = [
+    (
+        "limits.connections",
+        "there is one connection for each 12 KiB of buffer.bytes",
+    ),
+    (
+        "limits.connections_per_client",
+        "a client may have as many as are free besides; buffer.bytes decides how many there are",
+    ),
+    (
+        "listen.proxy_protocol",
+        "write trust.proxies = [\"NETWORK proxy-protocol\"]",
+    ),
+];
 
 /// The near keys, or those of its section.
 fn hint(unknown: &str) -> String {
@@ -280,7 +299,7 @@ mod tests {
         assert_eq!(hint("max_req"), "did you mean fair.max_req?");
         assert_eq!(hint("pace.max-req"), "did you mean fair.max_req?");
         assert_eq!(hint("pause.pause_for"), "did you mean pause.for?");
-        assert!(hint("limits.patience").contains("[limits] has connections,"));
+        assert!(hint("limits.patience").contains("[limits] has body_bytes,"));
         assert!(hint("cache.bytes").contains("did you mean buffer.bytes?"));
         assert!(hint("cache.eviction").contains("the sections are listen, tls, upstream"));
     }

@@ -25,7 +25,7 @@ pub use self::keys::{
 use self::layers::Layer;
 pub use self::layers::{FlagValue, Origin, Sources};
 use self::value::Value as _;
-pub use self::value::{AsyncAck, CertificateFiles, Threads, WriteOrder};
+pub use self::value::{AsyncAck, CertificateFiles, Threads, TrustedProxy, WriteOrder};
 
 impl Cors {
     /// The origins of pages that may open a WebSocket; none for all.
@@ -54,6 +54,12 @@ impl Config {
         Key::find(name).map_or_else(String::new, |(_, key)| (key.text)(self))
     }
 
+    /// Connections of clients in all: a part of the buffers each, as far as there are files.
+    pub fn connections(&self) -> usize {
+        let of_bytes = (self.buffer.bytes / CONNECTION_SHARE).max(LEAST_CONNECTIONS);
+        of_bytes.min(self.fixed.most_connections)
+    }
+
     /// Writes under way in all, at most: what the ceiling lets out in a quarter of a second, which is longer than a round
     /// trip to the other side of the Earth takes.
     pub fn most_under_way(&self) -> usize {
@@ -78,6 +84,10 @@ impl Config {
     }
 }
 
+/// Bytes of the buffers for each connection of a client: four times what an idle one takes beside them.
+const CONNECTION_SHARE: usize = 12 << 10;
+/// Connections of clients where buffers are small: less than 1 MiB of idle ones.
+const LEAST_CONNECTIONS: usize = 256;
 /// As many as one write lane had under way at most where checks are slow and the node is near.
 const LEAST_UNDER_WAY: usize = 512;
 /// The part of the buffers that accepted transactions may take, one in so many: 32 MiB by default, a block or more of a

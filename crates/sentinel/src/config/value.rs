@@ -1,7 +1,7 @@
 //! Values as texts: how each type is read from a file, a variable or a flag, and written so that it reads back as the
 //! same; and the types of settings that are one of a few words.
 
-use std::fmt::Display;
+use std::fmt::{self, Display};
 use std::net::SocketAddr;
 use std::ops::{Bound, RangeBounds};
 use std::str::FromStr;
@@ -80,7 +80,7 @@ macro_rules! texts {
     )+};
 }
 
-texts! { Rate Size Endpoint Network String u8 }
+texts! { Rate Size Endpoint Network TrustedProxy String u8 }
 
 /// Types with a few values, each of which is a word.
 macro_rules! words {
@@ -260,6 +260,41 @@ impl Value for CertificateFiles {
     }
 }
 
+/// A network of proxies, and how they name their clients.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TrustedProxy {
+    /// Where they are.
+    pub network: Network,
+    /// Whether by a PROXY header at the beginning of a connection, rather than by `X-Forwarded-For`.
+    pub by_connection: bool,
+}
+
+impl FromStr for TrustedProxy {
+    type Err = fairq::Error;
+
+    fn from_str(text: &str) -> Result<Self, fairq::Error> {
+        let network = text.strip_suffix(PROXY_PROTOCOL);
+        Ok(Self {
+            network: network.unwrap_or(text).trim_end().parse()?,
+            by_connection: network.is_some(),
+        })
+    }
+}
+
+impl Display for TrustedProxy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let way = if self.by_connection {
+            PROXY_PROTOCOL
+        } else {
+            ""
+        };
+        write!(f, "{}{way}", self.network)
+    }
+}
+
+/// Behind the network of proxies in TCP mode.
+const PROXY_PROTOCOL: &str = " proxy-protocol";
+
 /// Which writes stay in the order in which they came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WriteOrder {
@@ -320,7 +355,7 @@ mod tests {
 
     use super::*;
 
-    fn refusal<T: Value + std::fmt::Debug>(text: &str) -> String {
+    fn refusal<T: Value + fmt::Debug>(text: &str) -> String {
         T::read(text).unwrap_err()
     }
 
@@ -336,6 +371,11 @@ mod tests {
         assert_eq!(Option::<usize>::read("off"), Ok(None));
         assert_eq!(Option::<usize>::read("5000"), Ok(Some(5_000)));
         assert_eq!(PaceMode::read("Fixed"), Ok(PaceMode::Fixed));
+        for (text, by_connection) in [("10.0.0.0/8", false), ("::1  proxy-protocol", true)] {
+            let proxy = TrustedProxy::read(text).unwrap();
+            assert_eq!(proxy.by_connection, by_connection);
+            assert_eq!(TrustedProxy::read(&proxy.text()), Ok(proxy));
+        }
     }
 
     #[test]

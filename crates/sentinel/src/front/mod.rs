@@ -150,8 +150,8 @@ impl<B> Shared<B> {
     /// Whether connections from this address begin with the name of their client.
     fn names_clients(&self, address: IpAddr) -> bool {
         let config = self.config.load();
-        let networks = &config.listen.proxy_protocol;
-        networks.iter().any(|network| network.contains(address))
+        let mut proxies = config.trust.proxies.iter();
+        proxies.any(|proxy| proxy.by_connection && proxy.network.contains(address))
     }
 
     /// Whose a request on a connection is. `lines` are those of its `X-Forwarded-For`, which a trusted proxy's alone are

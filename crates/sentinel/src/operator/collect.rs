@@ -12,6 +12,7 @@ use super::snapshot::{
     BanView, ClientView, DrainView, Explanation, Inspect, Limit, NodeView, Snapshot,
 };
 use crate::bans::Ban;
+use crate::identity::Identity;
 use crate::lane::{Explained, Lane, Status};
 use crate::metrics::Gauges;
 use crate::refusal::Reason;
@@ -164,7 +165,7 @@ impl Inspect for Operator {
             sharing: status.backlogged_clients,
             estimated_wait_ms: is_known.then_some(explained.wait.as_millis() as u64),
             controller: status.state.name(),
-            limits: self.limits(identity.allowed, &explained, &client, &status),
+            limits: self.limits(identity, &explained, &client, &status),
             bound,
             counted_in: status.shortage.to_string(),
             forgotten: status.forgotten,
@@ -240,14 +241,14 @@ impl Operator {
     /// What keeps this client's next write from going out at once.
     fn limits(
         &self,
-        is_allowed: bool,
+        identity: Identity,
         explained: &Explained,
         view: &ClientView,
         status: &Status,
     ) -> Vec<Limit> {
         let context = &self.shared_context;
         let (config, ledger) = (context.config.load(), &context.ledger);
-        let (fair, most) = (&config.fair, config.limits.connections_per_client);
+        let fair = &config.fair;
         let (used, capacity) = (ledger.used(), ledger.capacity());
         let (full, patience) = (fair.queue_per_client, fair.queue_timeout);
         let held = holds(explained, status, context.clock.now());
@@ -257,16 +258,16 @@ impl Operator {
         let timeout = config.text("fair.queue_timeout");
         let timeout =
             format!("its backlog takes longer than {timeout} at its share (fair.queue_timeout)");
+        let has_its_connections = context.budget.has_its_connections(identity.client);
         let sockets = view.connections;
-        let sockets =
-            format!("it has all of its {sockets} connections (limits.connections_per_client)");
+        let sockets = format!("it has its share of the connections: {sockets} (buffer.bytes)");
         let limits = [
-            (!is_allowed).then(|| (Reason::Denied, denied.to_owned())),
+            (!identity.allowed).then(|| (Reason::Denied, denied.to_owned())),
             held,
             (used > capacity / 2).then_some((Reason::Bytes, bytes)),
             (view.queued >= full).then_some((Reason::QueueFull, queue)),
             (explained.wait > patience).then_some((Reason::QueueTimeout, timeout)),
-            (view.connections >= most).then_some((Reason::Connections, sockets)),
+            has_its_connections.then_some((Reason::Connections, sockets)),
         ];
         let limit = |(reason, text): (Reason, String)| Limit {
             reason: reason.name(),

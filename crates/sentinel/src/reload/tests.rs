@@ -11,7 +11,7 @@ use testkit::{Authority, Issued};
 use tokio_util::sync::CancellationToken;
 
 use super::*;
-use crate::config::{FlagValue, KEYS};
+use crate::config::{Config, FlagValue, KEYS};
 use crate::refusal::Reason;
 use crate::shared_context::SharedContext;
 use crate::upstream::{Nodes, Reads};
@@ -50,7 +50,7 @@ impl Rig {
         let set_level = move |_| {
             counted.fetch_add(1, Ordering::Relaxed);
         };
-        let reloader = Reloader::new(sources, |_| {}, set_level);
+        let reloader = Reloader::new(sources, set_level);
         reloader.attach(context.clone());
         Self {
             folder,
@@ -99,13 +99,11 @@ fn other_values() -> HashMap<&'static str, &'static str> {
         ("upstream.urls", "http://127.0.0.1:26999"),
         ("upstream.timeout", "21s"),
         ("upstream.any_version", "true"),
-        ("trust.proxies", "10.0.0.0/8"),
+        ("trust.proxies", "10.0.0.0/8 proxy-protocol"),
         ("trust.ipv6_prefix", "56"),
         ("trust.allow", "192.0.2.0/24"),
         ("trust.deny", "198.51.100.0/24"),
         ("keys.file", "keys.toml"),
-        ("limits.connections", "30000"),
-        ("limits.connections_per_client", "900"),
         ("limits.body_bytes", "2000000"),
         ("limits.batch", "20"),
         ("limits.shadow", "true"),
@@ -263,30 +261,19 @@ async fn parts_follow_what_they_made_of_the_configuration() {
     let rig = Rig::start("").await;
     let client = rig.client();
     let budget = &rig.context.budget;
-    let held = budget.connect(client).unwrap();
+    let mut reads = std::iter::repeat_with(|| budget.admit(client, 1)).take(3);
+    assert!(reads.all(|admitted| admitted.is_ok()));
     rig.reload(
-        "[limits]\nconnections_per_client = 1\n[reads]\nrefuse_methods = [\"block\"]\n\
+        "[reads]\nrate_per_client = \"0.01/s\"\nrefuse_methods = [\"block\"]\n\
          [trust]\ndeny = [\"192.0.2.0/24\"]\n[log]\nlevel = \"debug\"\n",
     )
     .unwrap();
-    // What is held stays, and counts.
-    assert_eq!(
-        budget.connect(client).unwrap_err().reason,
-        Reason::Connections
-    );
-    assert_eq!(budget.connections_of(client), 1);
-    drop(held);
+    let refused = (0..3).find_map(|_| budget.admit(client, 1).err());
+    assert_eq!(refused.unwrap().reason, Reason::Rate);
     assert!(rig.reads.check_method("block").is_err() && rig.reads.check_method("check_tx").is_ok());
     assert!(!rig.context.identities.load().allows([192, 0, 2, 7].into()));
     assert_eq!(rig.levels.load(Ordering::Relaxed), 1);
-    rig.reload("[limits]\nconnections_per_client = 100\n")
-        .unwrap();
-    let both = (
-        budget.connect(client).unwrap(),
-        budget.connect(client).unwrap(),
-    );
-    assert_eq!(budget.connections_of(client), 2);
-    drop(both);
+    rig.reload("").unwrap();
     assert!(rig.context.identities.load().allows([192, 0, 2, 7].into()));
 }
 
@@ -294,8 +281,8 @@ async fn parts_follow_what_they_made_of_the_configuration() {
 #[tokio::test]
 async fn reloads_at_one_time_take_turns() {
     let rig = Rig::start("").await;
-    let even = "[limits]\nbatch = 2\nconnections_per_client = 2\n";
-    let odd = "[limits]\nbatch = 3\nconnections_per_client = 3\n";
+    let even = "[limits]\nbatch = 2\nbody_bytes = 2000\n";
+    let odd = "[limits]\nbatch = 3\nbody_bytes = 3000\n";
     std::thread::scope(|scope| {
         for number in 0..4 {
             let rig = &rig;
@@ -307,7 +294,7 @@ async fn reloads_at_one_time_take_turns() {
                     fs::rename(&part, rig.file()).unwrap();
                     rig.reloader.reload().unwrap();
                     let config = rig.context.config.current();
-                    assert_eq!(config.limits.batch, config.limits.connections_per_client);
+                    assert_eq!(config.limits.batch * 1_000, config.limits.body_bytes);
                 }
             });
         }
@@ -316,6 +303,6 @@ async fn reloads_at_one_time_take_turns() {
 
 #[test]
 fn nothing_is_read_again_before_the_program_serves() {
-    let reloader = Reloader::new(Sources::default(), |_| {}, |_| {});
+    let reloader = Reloader::new(Sources::default(), |_| {});
     assert!(reloader.reload().unwrap_err().0.contains("not begun"));
 }

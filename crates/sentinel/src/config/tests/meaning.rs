@@ -97,6 +97,22 @@ fn conflicts_say_what_where_and_what_to_do() {
             "unknown key pause.max_pause; [pause] has interval",
         ),
         (
+            "[limits]\nconnections = 5",
+            "limits.connections is no longer a key; there is one connection for each 12 KiB of buffer.bytes",
+        ),
+        (
+            "[limits]\nconnections_per_client = 5",
+            "a client may have as many as are free besides",
+        ),
+        (
+            "[listen]\nproxy_protocol = [\"::1\"]",
+            "write trust.proxies = [\"NETWORK proxy-protocol\"]",
+        ),
+        (
+            "[trust]\nproxies = [\"10.0.0.7 proxy\"]",
+            "or a network such as 192.0.2.0/24",
+        ),
+        (
             "[pause]\nmin_tx_rate = 3000",
             "lower pause.min_tx_rate or raise fair.max_req",
         ),
@@ -112,7 +128,10 @@ fn conflicts_say_what_where_and_what_to_do() {
 fn what_is_probably_not_meant_is_noticed() {
     let noticed = |text: &str| file(text).unwrap().notices.join("\n");
     assert!(noticed("[admin]\naddr = \"0.0.0.0:9\"").contains("no authentication"));
-    assert!(noticed("[trust]\nproxies = [\"0.0.0.0/0\"]").contains("choose its own address"));
+    for way in ["", " proxy-protocol"] {
+        let all = format!("[trust]\nproxies = [\"0.0.0.0/0{way}\"]");
+        assert!(noticed(&all).contains("choose its own address"));
+    }
     assert!(noticed("[pause]\ninterval = \"100s\"\nfor = \"40s\"").contains("errors in a break"));
     let unused = Layers {
         flags: vec![flag("pause-action", "pause.action", "reconnect")],

@@ -254,7 +254,7 @@ async fn tls_32_what_is_no_handshake_is_closed() {
 #[tokio::test(start_paused = true)]
 async fn tls_33_a_proxy_header_comes_before_the_handshake() {
     let secure = Secure::new(|config| {
-        config.listen.proxy_protocol = vec!["10.0.0.0/8".parse().unwrap()];
+        config.trust.proxies = vec!["10.0.0.0/8 proxy-protocol".parse().unwrap()];
     });
     let mut connection = secure.bench.connect_from([10, 0, 0, 1]);
     connection

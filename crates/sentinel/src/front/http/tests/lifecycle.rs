@@ -26,7 +26,7 @@ async fn lifecycle_52_who_hangs_up_is_not_waited_for() {
 
 #[tokio::test(start_paused = true)]
 async fn connections_beyond_the_bounds_are_told_so() {
-    let bench = Bench::with(|config| config.limits.connections_per_client = 2);
+    let bench = Bench::with(|config| config.fixed.most_connections = 4);
     let _one = bench.connect();
     let _two = bench.connect();
     let mut three = bench.connect();

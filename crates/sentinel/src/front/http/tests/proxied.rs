@@ -96,7 +96,7 @@ async fn sharing_86_websockets_and_slow_readers_behind_a_proxy_are_in_their_clie
 
 #[tokio::test(start_paused = true)]
 async fn sharing_86_requests_behind_a_proxy_are_bounded_as_connections_and_as_work() {
-    let bench = bench(|config| config.limits.connections_per_client = 3);
+    let bench = bench(|config| config.fixed.most_connections = 8);
     bench.fake.state().hold = true;
     let mut waiting = Vec::new();
     for _ in 0..3 {
@@ -137,7 +137,7 @@ async fn sharing_86_requests_behind_a_proxy_are_bounded_as_connections_and_as_wo
     // And a session is one connection of its client's.
     let forwarded = "\r\nX-Forwarded-For: 203.0.113.11\r\n\r\n";
     let mut sessions = Vec::new();
-    for status in ["101", "101", "101", "429"] {
+    for status in ["101", "101", "429"] {
         let mut client = bench.connect_from([10, 0, 0, 1]);
         client.send(HANDSHAKE.replace("\r\n\r\n", forwarded)).await;
         let (head, _) = client.answer().await;

@@ -66,7 +66,7 @@ async fn sharing_63_a_body_in_chunks_is_in_the_account_as_it_comes() {
 #[tokio::test(start_paused = true)]
 async fn sharing_64_a_denied_network_gets_neither_slot_nor_buffer() {
     let bench = Bench::with(|config| {
-        config.limits.connections = 4;
+        config.fixed.most_connections = 4;
         config.trust.deny = vec!["203.0.113.0/24".parse().unwrap()];
     });
     let mut denied: Vec<_> = (0..10)
