@@ -84,7 +84,7 @@ impl Config {
     }
 }
 
-/// Bytes of the buffers for each connection of a client: four times what an idle one takes beside them.
+/// Bytes of the buffers for each connection of a client: six times what an idle one takes beside them.
 const CONNECTION_SHARE: usize = 12 << 10;
 /// Connections of clients where buffers are small: less than 1 MiB of idle ones.
 const LEAST_CONNECTIONS: usize = 256;
