@@ -32,7 +32,7 @@ pub trait Admit: Send + Sync + 'static {
     /// Checks a transaction completely.
     fn check(&self, tx: &Self::Tx, view: &Self::View) -> VerdictOf<Self>;
 
-    /// Tells what was decided about a transaction. Called once for each that was taken in, by the thread
+    /// Receives what was decided about a transaction. Called once for each that was taken in, by the thread
     /// that found out; it must not block.
     fn decided(&self, tx: &mut Self::Tx, outcome: Outcome<'_, Self>);
 

@@ -1,10 +1,10 @@
 //! Transactions of Cosmos SDK chains: protobuf, SIGN_MODE_DIRECT, secp256k1, bech32 addresses, accounts
-//! from a seed or a mnemonic, and the queries that tell what a transaction needs to know.
+//! from a seed or a mnemonic, and the queries for what a transaction needs.
 //!
 //! It is pure: bytes in, bytes out. It has no network, no files, no clock and no randomness, and it is
 //! not a node: what a chain makes of a transaction is `devnode`'s application `bank`.
 //!
-//! Read first: `Draft`, what a transaction says; `Signing`, which makes bytes of it; `SignedTx`, the same read
+//! Read first: `Draft`, the content of a transaction; `Signing`, which makes bytes of it; `SignedTx`, the same read
 //! back. These need the feature `wallet`; without it there is what a proxy needs, [`Outline`], and no library of
 //! keys.
 //!
@@ -93,7 +93,7 @@ pub enum Error {
     Path {
         /// The text.
         text: String,
-        /// What BIP-32 says.
+        /// The error of BIP-32.
         problem: String,
     },
     /// Not an amount with its unit.

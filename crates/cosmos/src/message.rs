@@ -91,7 +91,7 @@ impl Message {
     /// The transfer that it asks for; `None` for a message of another kind.
     ///
     /// # Errors
-    /// [`Error::Malformed`] when the message is not what its type says.
+    /// [`Error::Malformed`] when the message is not of its type.
     pub fn transfer(&self) -> Result<Option<Transfer>, Error> {
         let mut transfer = Transfer::default();
         match &*self.type_url {

@@ -1,4 +1,4 @@
-//! What a transaction says of its order and its gas, read without knowing its messages.
+//! A transaction's signer, sequence and gas, read without decoding its messages.
 
 use sha2::{Digest, Sha256};
 
@@ -6,12 +6,12 @@ use crate::message::read_any;
 use crate::proto::{Fields, Value};
 use crate::{Address, PublicKey};
 
-/// What a transaction says of its place among those of its first signer, and of its gas. Nothing of it is
+/// A transaction's place among those of its first signer, and its gas, as it claims them. Nothing of it is
 /// verified: a transaction can name any signer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Outline {
     /// Its place in the order of its account; none for one without a sequence (`unordered`), and where the
-    /// signer cannot be told.
+    /// signer is unknown.
     pub place: Option<Place>,
     /// The gas limit of its fee.
     pub gas: u64,

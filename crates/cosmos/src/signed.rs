@@ -1,4 +1,4 @@
-//! From what a transaction says to its bytes, and back.
+//! A transaction's content to its bytes, and back.
 
 use bitcoin::secp256k1::{self, Secp256k1, SignOnly, ecdsa};
 use sha2::{Digest, Sha256};
@@ -7,7 +7,7 @@ use crate::message::Message;
 use crate::proto::{Fields, Value};
 use crate::{Coin, Error, Key, PublicKey, proto};
 
-/// What a transaction says.
+/// The content of a transaction.
 #[derive(Debug, Clone, Copy)]
 pub struct Draft<'a> {
     /// Executed in this order, all or none.
@@ -172,7 +172,7 @@ pub struct SignedTx<'a> {
     pub fee: Fee,
 }
 
-/// What a transaction says of its signer.
+/// A transaction's data about its signer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Signed {
     /// The key; absent where the chain knows it.

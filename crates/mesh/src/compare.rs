@@ -215,7 +215,7 @@ impl Side {
 
 impl<'a> Comparison<'a> {
     fn of(sides: &'a [Side], margin: f64) -> Self {
-        // Where no run counts, it is a mesh's figures all the same that cannot be told.
+        // Where no run counts, the mesh's figures are unknown all the same.
         let counts = sides.iter().any(|side| side.valid().next().is_some());
         let has_values =
             |it: &&FigureOf| !counts || sides.iter().any(|side| !side.values(it).is_empty());

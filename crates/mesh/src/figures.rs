@@ -143,7 +143,7 @@ mod tests {
     use super::super::account::Spread;
     use super::*;
 
-    /// 200, 100 and 0 of 100 came back; what is of other nodes, of few entries or of the drain says nothing.
+    /// 200, 100 and 0 of 100 came back; what is of other nodes, of few entries or of the drain shows nothing.
     #[test]
     fn the_deviation_of_what_came_back_is_that_of_the_host_s_seconds_under_load() {
         let row = |second, node, offered, entries| NodeSecond {

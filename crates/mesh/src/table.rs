@@ -295,7 +295,7 @@ impl Progress {
         }
     }
 
-    /// Says which nodes there are.
+    /// Lists the nodes.
     pub(crate) fn nodes(&mut self, members: &[Member]) {
         self.own_nodes = members.len();
         if self.quiet {

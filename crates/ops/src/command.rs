@@ -52,7 +52,7 @@ pub fn parse<C: Parser>(arguments: impl IntoIterator<Item = OsString>) -> Result
     parse_with(arguments, "")
 }
 
-/// As [`parse`]; for a flag that is unknown and among `brought`, from other programs, it says what is meant here. Each
+/// As [`parse`]; for a flag that is unknown and among `brought`, from other programs, the error names the flag here. Each
 /// line there has flags, two blanks, and what is meant.
 ///
 /// # Errors

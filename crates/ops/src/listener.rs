@@ -373,7 +373,7 @@ mod tests {
         second.read_exact(&mut byte).await.unwrap();
         let waiting = served.get("/healthz");
         tokio::pin!(waiting);
-        // Both places are taken for as long as nobody leaves.
+        // Both places are taken until a connection ends.
         tokio::select! {
             biased;
             _ = &mut waiting => panic!("a third place"),

@@ -23,7 +23,7 @@ impl ProcessFigures {
     /// Of this process.
     ///
     /// # Errors
-    /// The system does not say.
+    /// The system does not report it.
     pub fn now() -> ProcResult<Self> {
         let process = Process::myself()?;
         let stat = process.stat()?;
@@ -64,7 +64,7 @@ impl ProcessFigures {
     }
 }
 
-/// Appends the exposition of this process; nothing where the system does not say.
+/// Appends the exposition of this process; nothing where the system does not report it.
 ///
 /// # Errors
 /// Those of the writer.

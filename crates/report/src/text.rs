@@ -339,7 +339,7 @@ mod tests {
         );
     }
 
-    /// Of a p95 whose unfinished were just sent a table said ">= 0.000".
+    /// Of a p95 whose unfinished were just sent a table had ">= 0.000".
     #[test]
     fn a_lower_bound_that_says_nothing_is_none() {
         struct Bound(f64, Option<f64>);

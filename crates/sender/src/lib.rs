@@ -4,7 +4,7 @@
 //! the same for every chain. The generic code is compiled in the crate of the chain, so those crates are optimised
 //! in full and `txgen` is not.
 //!
-//! What it is not: it has no say in when transactions are due (that is `pacing`), keeps no accounts
+//! What it is not: it does not decide when transactions are due (that is `pacing`), keeps no accounts
 //! (that is `measure`) and speaks no wire format (that is a chain's).
 //!
 //! Read first: [`Protocol`], then [`shard`].

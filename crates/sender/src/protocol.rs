@@ -30,7 +30,7 @@ pub trait Protocol: Clone + fmt::Debug + Send + Sync + 'static {
         out: &mut Vec<u8>,
     ) -> Result<TxHash, WorkloadError>;
 
-    /// Tells `replies` what a message says: one call for each transaction that it speaks of, none for
+    /// Passes a message's replies to `replies`: one call for each transaction that it answers, none for
     /// a message that speaks of none.
     fn read(&self, message: &Message<'_>, replies: &mut impl FnMut(ReplyTo, Reply));
 
@@ -51,7 +51,7 @@ pub trait Protocol: Clone + fmt::Debug + Send + Sync + 'static {
         }
     }
 
-    /// Where is counted what the node said when it refused, and what came in place of answers; the clones of all threads
+    /// The counts of the node's refusals, and of what came in place of answers; the clones of all threads
     /// share it.
     fn texts(&self) -> Option<&Mutex<RefusalTexts>> {
         None
@@ -154,7 +154,7 @@ pub enum WorkloadError {
     Unreadable {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: std::io::Error,
     },
 }

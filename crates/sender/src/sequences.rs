@@ -2,7 +2,7 @@
 //!
 //! The plan is that every transaction is taken: the n-th one of an account has its first sequence plus
 //! n. What is refused or never sent takes no sequence, so the account's later transactions need lower
-//! ones: the account's shard says by how much, and the threads that sign read it.
+//! ones: the account's shard publishes by how much, and the threads that sign read it.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
@@ -43,11 +43,11 @@ pub struct Sequences {
 struct Lane {
     start: u64,
     shift: AtomicI64,
-    /// What the chain expects and one; 0 when it did not say.
+    /// What the chain expects and one; 0 when it is unknown.
     expected: AtomicU64,
 }
 
-/// What the chain said that it expects, for an account.
+/// The sequence that the chain expects for an account.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Expectation {
     /// The sequence that it expects.
@@ -80,7 +80,7 @@ impl Sequences {
         }
     }
 
-    /// What a refusal's text says that the chain expects, if it does.
+    /// The sequence that the chain expects by a refusal's text, if it is there.
     pub fn read(&self, refusal: &str) -> Option<Expectation> {
         (self.read)(refusal)
     }
@@ -120,14 +120,14 @@ impl Sequences {
         lane.shift.store(shift, Ordering::Relaxed);
     }
 
-    /// The chain refused transaction `index` and said what it expects of the account.
+    /// The chain refused transaction `index` and sent the sequence that it expects of the account.
     pub fn expect(&self, index: u64, expectation: Expectation) {
         let lane = &self.lanes[self.account(index)];
         let expected = expectation.expected.saturating_add(1);
         lane.expected.store(expected, Ordering::Relaxed);
     }
 
-    /// What the chain said that it expects of the account of transaction `index`, since this was asked
+    /// The sequence that the chain expects of the account of transaction `index`, since this was asked
     /// last.
     pub fn take_expected(&self, index: u64) -> Option<u64> {
         let lane = &self.lanes[self.account(index)];

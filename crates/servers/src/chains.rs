@@ -24,7 +24,7 @@ pub struct SimdOptions {
     pub folder: Option<PathBuf>,
     /// Other values for CometBFT's `config.toml`; addresses are set anyway, blocks come every second.
     pub config: Table,
-    /// Other values for the SDK's `app.toml`; gas is free where it does not say otherwise.
+    /// Other values for the SDK's `app.toml`; gas is free unless it sets a price.
     pub app: Table,
     /// Other values for `genesis.json`.
     pub genesis: Table,

@@ -1,7 +1,7 @@
 //! Programs started beside a run or a test: a real CometBFT, simd or btcd in a home of its own, or any process
 //! with its log in a file and its end awaited.
 //!
-//! What it is not: it speaks no RPC. The caller brings the probe that says whether a server is
+//! What it is not: it speaks no RPC. The caller brings the probe that finds whether a server is
 //! ready. Its calls block.
 //!
 //! Read first: [`CometBft`], [`Simd`], [`Btcd`] and [`Process`].

@@ -9,7 +9,7 @@ use std::os::unix::net::{SocketAddr as SocketName, UnixListener};
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Whether a process of the group listens on this port, as Linux tells in `/proc` (proc(5)); true where there is
+/// Whether a process of the group listens on this port, as Linux shows in `/proc` (proc(5)); true where there is
 /// none to ask.
 pub(crate) fn listens(group: u32, address: SocketAddr) -> bool {
     let Ok(processes) = fs::read_dir("/proc") else {

@@ -267,7 +267,7 @@ fn end_of(path: &Path, bytes: u64) -> io::Result<Vec<u8>> {
 /// A program by its path, or by its name in PATH.
 pub fn find(given: Option<&Path>, name: &str) -> Option<PathBuf> {
     if let Some(given) = given {
-        // Started as it is given: the system says what is wrong with it.
+        // Started as it is given: the system's error names what is wrong with it.
         return Some(given.into());
     }
     let path = env::var_os("PATH")?;
@@ -290,7 +290,7 @@ pub enum StartError {
     Io {
         /// What was tried.
         what: String,
-        /// What the system said.
+        /// The system's error.
         #[source]
         source: io::Error,
     },
@@ -299,7 +299,7 @@ pub enum StartError {
     Init {
         /// What was asked for.
         step: String,
-        /// What it said.
+        /// Its output.
         message: String,
     },
     /// A setting cannot be applied.

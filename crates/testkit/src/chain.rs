@@ -31,7 +31,7 @@ pub struct FakeChain {
     pub earliest: u64,
     /// A height whose block it has and does not give.
     pub withheld: Option<u64>,
-    /// Whether it says that it is catching up.
+    /// Whether it reports that it is catching up.
     pub catching_up: bool,
     /// The log with which it refuses every `abci_query`; it has no such method where this is empty.
     pub no_query: &'static str,

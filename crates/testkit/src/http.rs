@@ -31,7 +31,7 @@ impl Http {
     /// Sends `GET path`; `path` starts with a slash and is already escaped.
     ///
     /// # Errors
-    /// Whatever the socket says, or `InvalidData` for an answer that is not HTTP.
+    /// The socket's error, or `InvalidData` for an answer that is not HTTP.
     pub fn get(&self, path: &str) -> io::Result<HttpAnswer> {
         self.request("GET", path, &[], b"")
     }
@@ -90,7 +90,7 @@ pub struct RawAnswer {
 /// operation may take `timeout`.
 ///
 /// # Errors
-/// Whatever the socket says, or `InvalidData` for an answer that is not HTTP/1.1.
+/// The socket's error, or `InvalidData` for an answer that is not HTTP/1.1.
 pub fn exchange(address: SocketAddr, bytes: &[u8], timeout: Duration) -> io::Result<RawAnswer> {
     let mut stream = TcpStream::connect_timeout(&address, timeout)?;
     stream.set_read_timeout(Some(timeout))?;

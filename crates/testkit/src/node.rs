@@ -244,7 +244,7 @@ impl Shared {
         true
     }
 
-    /// Confirms the subscription, then tells every new height until the node goes away.
+    /// Confirms the subscription, then sends every new height until the node goes away.
     fn announce(
         &self,
         mut chain: MutexGuard<'_, FakeChain>,
@@ -272,7 +272,7 @@ impl Shared {
     }
 }
 
-/// Does as told; false when the connection is to end.
+/// Runs an order; false when the connection is to end.
 fn behave(
     behaviour: Behaviour,
     connection: &mut ScriptedConnection,

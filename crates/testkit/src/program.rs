@@ -22,7 +22,7 @@ pub struct Place {
     unset: &'static str,
 }
 
-/// What a run's summary says, for [`Ended::ends_as_judged`].
+/// A run's verdict, for [`Ended::ends_as_judged`].
 pub trait Judged {
     /// The verdict on the schedule.
     fn schedule(&self) -> &str;
@@ -252,7 +252,7 @@ impl Ended {
         self
     }
 
-    /// Ended as its summary says: with this code, or with 98 where the load was not the planned one, which
+    /// Ended as its summary requires: with this code, or with 98 where the load was not the planned one, which
     /// depends on how busy the machine is. Nothing else may bar the run, the account is conserved, and the printed
     /// verdict is the summary's.
     #[track_caller]

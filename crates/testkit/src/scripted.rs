@@ -1,4 +1,4 @@
-//! A server that does what a test tells it, byte by byte, well or badly.
+//! A server that does what a test scripts, byte by byte, well or badly.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -138,7 +138,7 @@ pub struct ScriptedConnection {
 pub struct ScriptedRequest {
     /// Request line and headers, without the empty line.
     pub head: String,
-    /// As many bytes as `Content-Length` says.
+    /// As many bytes as `Content-Length` has.
     pub body: Vec<u8>,
 }
 

@@ -108,7 +108,7 @@ impl<A: Admit, F: Filter<A::Key>> Queues<A, F> {
         Ok(())
     }
 
-    /// Puts a transaction where its keys allow; true if it has to wait. It takes what nobody holds at once, so that of
+    /// Puts a transaction where its keys allow; true if it has to wait. It takes the keys that are free at once, so that of
     /// two that wait the earlier one goes first. The filter is asked for all keys before one is taken: two of one
     /// transaction that look alike do not make it wait for itself.
     fn sort(&mut self, tx: A::Tx, keys: Vec<A::Key>) -> bool {

@@ -1,4 +1,4 @@
-//! Making transactions: say what they take and give, then sign.
+//! Builders of transactions: inputs and outputs are added, then each input is signed.
 
 use super::{Details, Id, Input, Link, Operation, Output, Proof, Transaction};
 use crate::error::Error;

@@ -34,7 +34,7 @@ pub struct PointJudgement {
 }
 
 impl PointJudgement {
-    /// What the point, offered at this rate, says to a search.
+    /// What the point, offered at this rate, shows to a search.
     pub fn trial(&self, rate: f64) -> Trial {
         let lack = if self.finding == Finding::Held {
             0.0
@@ -179,7 +179,7 @@ impl Point<'_> {
     }
 }
 
-/// A trial says something of the target at its rate when its run may say so, and the generator offered the rate as
+/// A trial shows something of the target at its rate when its run is admissible, and the generator offered the rate as
 /// exactly as a search asks; otherwise why not.
 fn admitted(point: &Point<'_>) -> Result<Throughput, String> {
     let summary = point.summary;
@@ -282,7 +282,7 @@ fn offered_until(summary: &Summary) -> Nanos {
     Nanos::from_nanos((summary.time.offered_s * 1e9) as u64)
 }
 
-/// Whether its blocks come so seldom that no point of its length shows a trend. What waits at its end says nothing: a chain
+/// Whether its blocks come so seldom that no point of its length shows a trend. What waits at its end shows nothing: a chain
 /// that keeps up may show a transaction two blocks after it came, which is more than the point has.
 fn has_rare_blocks(point: &Point<'_>) -> bool {
     let until = offered_until(point.summary);
@@ -335,7 +335,7 @@ fn trend(point: &Point<'_>, growth: Option<&BacklogGrowth>) -> (Finding, String)
     (finding, words)
 }
 
-/// What the growth of the backlog says of a rate, with [`GROWTH_CONFIDENCE`]. Broken:
+/// What the growth of the backlog shows of a rate, with [`GROWTH_CONFIDENCE`]. Broken:
 /// it grew, with [`BROKEN_CONFIDENCE`], and by more than [`GROWTH_LIMIT`], and its blocks took less than the rate by more than
 /// the standard error of that: both measure the same. Held: it did not, and would have been seen if it
 /// mattered. Undecided: neither is shown.
@@ -357,7 +357,7 @@ pub fn growth_finding(growth: &BacklogGrowth, rate: f64) -> Finding {
 }
 
 /// With too few blocks for a trend, the coarser rule of ramps. What the generator did not offer in time
-/// says nothing about the target.
+/// shows nothing about the target.
 fn excess(point: &Point<'_>) -> Option<String> {
     let excesses = steps::excesses(&point.summary.steps, point.summary.step_terms());
     let mut excesses = excesses.into_iter().flatten();

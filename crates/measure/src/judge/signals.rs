@@ -194,7 +194,7 @@ impl OverloadSignals {
     }
 
     /// Whether the mempools may hold so many transactions at the end of a run: they did, or some were not sampled any more.
-    /// Of mempools that never were sampled nothing is known, and blocks have to tell.
+    /// Of mempools that never were sampled nothing is known, and blocks have to show it.
     pub(crate) fn may_wait_in_mempools(&self, txs: u64, ended_s: f64) -> bool {
         self.sampled_s.is_some_and(|sampled_s| {
             let were_sampled = ended_s - sampled_s <= SAMPLED_WITHIN.as_secs_f64();
@@ -219,7 +219,7 @@ impl OverloadSignals {
             0
         };
         let start = SECOND.saturating_mul(row.second);
-        // A row is of a second at most, whatever a file says.
+        // A row is of a second at most, whatever a file contains.
         let span_ns = (row.span_s.min(1.0) * 1e9) as u64;
         let end = start.saturating_add(Nanos::from_nanos(span_ns));
         let answered = if answers > 0 {

@@ -13,7 +13,7 @@
 use crate::format::evidence::{Evidence, EvidenceKind, Stage, StageEvidence};
 use crate::format::rows::{BlockRow, SeriesRow};
 
-/// What the course of a load says of the node's stages.
+/// What the course of a load shows of the node's stages.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Stages {
     checks: Checks,
@@ -28,18 +28,18 @@ impl Stages {
     pub(crate) fn second(&mut self, row: &SeriesRow) {
         self.blocks.over |= row.step.is_none();
         self.checks.second(row);
-        // A node that is busy may not tell its depth in every second.
+        // A node that is busy may not report its depth in every second.
         let left = row.mempool_min.or(row.mempool_txs);
         self.blocks.left = left.unwrap_or(self.blocks.left);
     }
 
-    /// Whether blocks were announced, and too few to tell what they cost.
+    /// Whether blocks were announced, and too few to show what they cost.
     pub(crate) fn has_few_blocks(&self) -> bool {
         (1.0..FEWEST_BLOCKS).contains(&self.blocks.sums.n)
     }
 
     /// Which stage was at work all the time, in words, and since when if that is known. `by_blocks`: they were
-    /// watched, and their times can be used; `behind`: they did not take up what was accepted, which then says nothing
+    /// watched, and their times can be used; `behind`: they did not take up what was accepted, which then shows nothing
     /// of the checks.
     pub(crate) fn finding(
         &self,
@@ -133,7 +133,7 @@ impl Checks {
     }
 }
 
-/// A block that is followed by one whose header says when it was voted for.
+/// A block that is followed by one whose header has the time of its votes.
 #[derive(Debug, Clone, Copy)]
 struct Last {
     height: u64,
@@ -239,7 +239,7 @@ impl BlockCosts {
         });
     }
 
-    /// `None` where there are too few blocks, or they say nothing of what they cost.
+    /// `None` where there are too few blocks, or they show nothing of what they cost.
     fn shares(&self) -> Option<BlockShares> {
         let weights = &self.weights;
         let (execution_ms, recheck_ms) = self.sums.plane()?;
@@ -305,7 +305,7 @@ impl Sums {
             true if b >= 0.0 && c >= 0.0 => (b, c),
             true if b >= 0.0 => (alone(xx, xy), 0.0),
             true => (0.0, alone(zz, zy)),
-            // They rise together, or only one of them does: the one that says more.
+            // They rise together, or only one of them does: the one that explains more.
             false if alone(xx, xy) * xy >= alone(zz, zy) * zy => (alone(xx, xy), 0.0),
             false => (0.0, alone(zz, zy)),
         };
@@ -351,7 +351,7 @@ const FEWEST_SECONDS: u64 = 3;
 pub(crate) const ONE: std::ops::RangeInclusive<f64> = 0.6..=1.8;
 /// Fewer blocks than this for three parameters are chance.
 const FEWEST_BLOCKS: f64 = 10.0;
-/// The share of the scatter of x and z that is not common to both, below which they are not told apart.
+/// The share of the scatter of x and z that is not common to both, below which they are not distinguished.
 const APART: f64 = 0.1;
 /// A share of the scatter of y: less is chance, or another cause.
 const EXPLAINED: f64 = 0.6;

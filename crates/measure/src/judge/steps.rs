@@ -11,7 +11,7 @@ use crate::limits::{
 };
 use crate::stats::silence;
 
-/// What the steps of a ramp say together.
+/// The conclusion from all steps of a ramp.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RampJudgement {
     /// The highest step that was sustained, if the target was also driven past it.
@@ -20,10 +20,10 @@ pub struct RampJudgement {
     pub reason: String,
     /// Whether a ramp without a last step has found what it looked for.
     pub saturated: bool,
-    /// Whether as many steps as end it otherwise, and as many again, failed in a row and most of them say nothing of
+    /// Whether as many steps as end it otherwise, and as many again, failed in a row and most of them show nothing of
     /// their rate.
     pub stalled: bool,
-    /// The first step that says nothing of its rate and was not offered again, unless the last ones failed again.
+    /// The first step that shows nothing of its rate and was not offered again, unless the last ones failed again.
     pub again: Option<u32>,
 }
 
@@ -34,7 +34,7 @@ impl RampJudgement {
     }
 }
 
-/// Judges every step, in order; `None` for one that was sustained, too small to tell, or cut off before
+/// Judges every step, in order; `None` for one that was sustained, too small to judge, or cut off before
 /// its transactions had time for their fates.
 ///
 /// A step is judged by its cohort, the transactions due in it: under 95 % of what was offered of it accepted, or
@@ -142,7 +142,7 @@ fn is_explained(step: &StepRow, shortfall: Shortfall, terms: StepTerms, behind: 
         || (behind || lack > 0.0) && share.max(pace) >= SUSTAINED_SHARE * (1.0 - lack)
 }
 
-/// Where nobody knows whose limit an open loop reached, since the node lacked the processor in every step that it did not
+/// Where it is unknown whose limit an open loop reached, since the node lacked the processor in every step that it did not
 /// sustain: the first of them.
 pub(super) fn starved(summary: &Summary) -> Option<(f64, Excess)> {
     let judged = judged(&summary.steps, summary.step_terms());
@@ -331,7 +331,7 @@ pub fn ramp(steps: &[StepRow], terms: StepTerms) -> RampJudgement {
     // What failed again shows that the rest would, too.
     let last = judged.iter().rev().take_while(|it| it.excess.is_some());
     let is_in_vain = last.filter(|it| it.before.is_some()).count() >= SATURATED_STEPS;
-    // A stall says nothing about the rate; a second one at the same step does.
+    // A stall shows nothing about the rate; a second one at the same step does.
     let twice =
         |it: &Judged<'_>| it.before.is_some() && it.excess.is_some_and(|it| it.is_the_nodes());
     RampJudgement {

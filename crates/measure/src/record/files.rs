@@ -36,7 +36,7 @@ pub enum RecordError {
     Write {
         /// The file's name inside the run folder.
         file: &'static str,
-        /// What the writer said.
+        /// The writer's error.
         source: io::Error,
     },
 }

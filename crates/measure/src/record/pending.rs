@@ -36,7 +36,7 @@ pub(crate) struct Record {
     pub(crate) state: RecordState,
 }
 
-/// What the node has said so far.
+/// The node's answers so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RecordState {
     Free,

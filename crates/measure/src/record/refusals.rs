@@ -1,4 +1,4 @@
-//! What a node says when it refuses, and what comes where an answer should, counted by text.
+//! A node's refusals, and messages that are no answers, counted by text.
 
 use std::collections::BTreeMap;
 
@@ -21,7 +21,7 @@ impl RefusalTexts {
         count(&mut self.by_text, text);
     }
 
-    /// Counts one message that is no answer to a request; `came` says how it came, as `HTTP 200`.
+    /// Counts one message that is no answer to a request; `came` is how it came, as `HTTP 200`.
     pub fn count_unusable(&mut self, came: &str, body: &[u8]) {
         let beginning = body.trim_ascii_start();
         let beginning = &beginning[..beginning.len().min(LONGEST_BEGINNING)];
@@ -84,7 +84,7 @@ fn kind(beginning: &[u8]) -> &'static str {
 /// A text of at most [`MAX_CHARS`] with `#` in place of every number but limits, and of every hash.
 fn without_numbers(text: &str) -> String {
     let mut out = String::new();
-    // What a node says is shown on terminals.
+    // A node's text is shown on terminals.
     let text = text.replace(|character: char| character.is_control(), " ");
     let is_part = |character: char| character.is_ascii_alphanumeric();
     let text = text.trim();

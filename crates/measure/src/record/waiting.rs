@@ -1,5 +1,5 @@
 //! How many sent transactions wait for their answer or their block, by the second in which they were
-//! due: what a row says of the transactions that have no event in it yet. And whether what was accepted and is in no block
+//! due: what a row has of the transactions without an event in it yet. And whether what was accepted and is in no block
 //! can still come: the sign that ends a drain early.
 
 use pacing::Nanos;

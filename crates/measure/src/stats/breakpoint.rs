@@ -2,7 +2,7 @@
 //!
 //! Two straight lines that meet, the second one flatter (Muggeo, Statistics in Medicine 22, 2003, has the
 //! model; here the break is searched on a grid, so no start value is needed). Its interval comes from
-//! resampling stretches of the points (`line.rs`), as long as what is left of one tells of the next.
+//! resampling stretches of the points (`line.rs`), as long as the residual of one depends on the next.
 
 use crate::stats::resample::{USUAL_TAIL, by_stretch, middle, refit};
 
@@ -126,7 +126,7 @@ fn is_break(one_line: f64, best: &Fit, n: f64) -> bool {
     gain > MORE_PARAMETERS * n.ln() + MARGIN && best.before + best.change < FLATTER * best.before
 }
 
-/// The best of the breaks in `grid`, for points in the order of their values, each as often as `weights` says.
+/// The best of the breaks in `grid`, for points in the order of their values, each weighted by `weights`.
 fn best_fit(points: &[(f64, f64)], weights: &[u32], grid: &[f64]) -> Option<Fit> {
     let mut whole = Sums::default();
     let mut above: Vec<Sums> = Vec::with_capacity(points.len() + 1);

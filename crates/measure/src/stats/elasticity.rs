@@ -14,7 +14,7 @@ pub struct Elasticity {
     pub rounds: usize,
 }
 
-/// What an elasticity says about its resource.
+/// The conclusion from an elasticity about its resource.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Effect {
@@ -22,7 +22,7 @@ pub enum Effect {
     Limits,
     /// The rate does not depend on it, or so little that something else limits.
     None,
-    /// The interval is too wide to say.
+    /// The interval is too wide to decide.
     CannotTell,
 }
 
@@ -56,7 +56,7 @@ impl Elasticity {
         })
     }
 
-    /// What it says; a half is where as much of the change arrives as does not.
+    /// Its conclusion; a half is where as much of the change arrives as does not.
     pub fn effect(&self) -> Effect {
         match self.interval {
             Some((low, high)) if low > HALF || high < -HALF => Effect::Limits,

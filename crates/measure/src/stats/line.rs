@@ -145,7 +145,7 @@ impl LineFit {
         x / self.range.1.max(f64::MIN_POSITIVE)
     }
 
-    /// Whether the points say anything at this x: up to ten times the largest, where the line rises, and its
+    /// Whether the points show anything at this x: up to ten times the largest, where the line rises, and its
     /// interval there is no wider than the value itself.
     pub fn supports(&self, x: f64) -> bool {
         let at = self.at(x);
@@ -245,7 +245,7 @@ fn extent(values: impl Iterator<Item = f64>) -> (f64, f64) {
     })
 }
 
-/// Below this an interval of two parameters says nothing.
+/// Below this an interval of two parameters shows nothing.
 const FEWEST_GROUPS: usize = 8;
 /// The share of the spread that a group leaves to the others at least: one that decides the slope alone would be
 /// divided by 0.

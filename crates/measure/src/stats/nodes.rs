@@ -8,7 +8,7 @@ use crate::format::rows::{NodeRow, SightRow};
 /// How long a block took from the first observed node to another one.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Propagation {
-    /// The block's hash, or its height where that tells blocks apart.
+    /// The block's hash, or its height where that distinguishes blocks.
     pub block: String,
     /// The node that had it later.
     pub node: String,
@@ -58,7 +58,7 @@ pub struct Forks {
 }
 
 impl Forks {
-    /// Of what was seen; nothing of rows that tell no heights.
+    /// Of what was seen; nothing of rows without heights.
     pub fn of(sights: &[SightRow]) -> Self {
         let blocks = sights.iter().filter(|sight| sight.kind == SightRow::BLOCK);
         let blocks: BTreeSet<(u64, &str)> = blocks
@@ -388,7 +388,7 @@ mod tests {
         assert_eq!(kinds(several), [Attribution::Unknown]);
     }
 
-    /// A node elsewhere that tells its own processor time: its machine may be full, or have 32 cores.
+    /// A node elsewhere that reports its own processor time: its machine may be full, or have 32 cores.
     #[test]
     fn a_machine_that_nobody_looked_at_is_neither_idle_nor_full() {
         let elsewhere = Load {

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::format::rows::SightRow;
 
-/// How the load's transactions ended, by id: those in no block have nothing. Others say nothing of a mempool.
+/// How the load's transactions ended, by id: those in no block have nothing. Others show nothing of a mempool.
 pub type Ends = BTreeMap<String, Option<Committed>>;
 
 /// When a transaction's block was observed (nanoseconds since the origin), and its height.

@@ -266,7 +266,7 @@ impl Switch {
 
     fn reserve(&self, now: Nanos, bytes: usize) -> io::Result<Nanos> {
         let mut free_at = [0; 8];
-        // Nobody has written before: it is free.
+        // Nothing was written before: it is free.
         self.file.read_at(&mut free_at, 0)?;
         let begin = now.max(Nanos::new(u64::from_le_bytes(free_at)));
         let takes = bytes as u128 * 8 * 1_000_000_000 / u128::from(self.bits_per_s.max(1));

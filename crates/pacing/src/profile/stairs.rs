@@ -206,7 +206,7 @@ impl Stairs for Square {
     }
 }
 
-/// A shape made of flat steps, of which it can tell each one without walking the others.
+/// A shape made of flat steps, of which it can compute each one without walking the others.
 pub(super) trait Stairs: Debug + Send + Sync {
     fn endless(&self) -> bool {
         false

@@ -77,7 +77,7 @@ fn nearest(points: &[(f64, f64)], x: f64, reach: f64) -> Option<f64> {
 
 /// Places at which a chart can be read under the pointer: with more of them the page of an hour has half a megabyte.
 const MAX_READINGS: usize = 80;
-/// A line of fewer points says nothing that a strip over it would.
+/// A line of fewer points needs no strip over it.
 const MIN_READINGS: usize = 3;
 
 /// The texts of marks and of the shaded stretch, above the plot, so that they cover nothing; those that would

@@ -84,7 +84,7 @@ impl AnswerCourse {
         })
     }
 
-    /// Adds a line for each cause; `name` says what it is called. `None` where nothing was refused.
+    /// Adds a line for each cause; `name` gives its name. `None` where nothing was refused.
     pub(crate) fn refusals(
         &self,
         chart: Chart,

@@ -53,7 +53,7 @@ impl ComparedSide<'_> {
         (!found.is_empty()).then(|| format!("{} is {found}", self.name))
     }
 
-    /// What is shown to have changed against the first side, or else of how much nothing can be told.
+    /// What is shown to have changed against the first side, or else the number of figures that are undecided.
     #[must_use]
     pub fn answer(others: &[Self]) -> String {
         let base = match others {
@@ -305,7 +305,7 @@ fn why_words(why: Uncertainty) -> String {
 const NAMED: usize = 3;
 /// What changed by more than this has changed; how much is in the table.
 const WIDEST_CHANGE: f64 = 1.0;
-/// An interval around no change that reaches further says nothing.
+/// An interval around no change that reaches further shows nothing.
 const TOO_NOISY: f64 = 1.0;
 /// More runs a side than this are not advised: a user would not take them.
 const MOST_RUNS: u32 = 50;

@@ -111,7 +111,7 @@ impl<R> Columns<R> {
         self
     }
 
-    /// The last column is on pages only if `only` says so: a terminal has no room for it.
+    /// The last column is on pages only if `only` is true: a terminal has no room for it.
     #[must_use]
     pub fn on_page_if(self, only: bool) -> Self {
         self.last(|column| column.page_only = only)

@@ -2,8 +2,8 @@
 //! transactions by their sequence.
 //!
 //! A transaction that is not taken makes the later ones of its account impossible. This finds where an
-//! account's sequences broke, tells what only follows from that apart from the node's own refusals, and
-//! says with which sequence the account goes on.
+//! account's sequences broke, separates what only follows from that from the node's own refusals, and
+//! decides with which sequence the account goes on.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -97,7 +97,7 @@ impl Accounts {
         self.sequences.go_on(own.index, own.next);
     }
 
-    /// What became of a transaction, with what is only the consequence of a broken sequence told apart.
+    /// What became of a transaction, with the mere consequences of a broken sequence apart.
     pub(super) fn answered(&mut self, index: u64, reply: Reply) -> Reply {
         let Some(sequence) = self.under_way.remove(&index) else {
             return reply;
@@ -276,7 +276,7 @@ mod tests {
         assert_eq!(accounts.answered(0, FULL), FULL);
         assert_eq!(mismatch(&mut accounts, 2, 10), BROKEN);
         queue(&mut accounts, &[4]);
-        // The node had taken transaction 0 although it said that it had not.
+        // The node had taken transaction 0 although it answered that it had not.
         assert_eq!(mismatch(&mut accounts, 4, 11), MISMATCH);
         assert_eq!(accounts.sequences.foreign(), None);
     }

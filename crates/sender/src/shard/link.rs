@@ -131,7 +131,7 @@ impl<S: Socket> Link<S> {
         usize::from(self.address.number)
     }
 
-    /// From when on an answer of its node is slow, by the last one that can tell since this was asked.
+    /// From when on an answer of its node is slow, by the last one that can show it since this was asked.
     pub(super) fn take_slow(&mut self) -> Option<Nanos> {
         self.requests.take_slow()
     }
@@ -317,7 +317,7 @@ impl<S: Socket> Link<S> {
     }
 
     /// What was queued and only now written: either the socket took nothing for a while, or the shard
-    /// was slow. `sent` says until here when it was queued.
+    /// was slow. `sent` is the time when it was queued until here.
     fn judge_write(&self, sent: &mut Sent, now: Nanos) {
         let waited = now.saturating_sub(sent.sent) > LATE_LIMIT;
         let first = sent.cause == Cause::OnTime && now.saturating_sub(sent.due) > LATE_LIMIT;
@@ -391,7 +391,7 @@ impl<S: Socket> Link<S> {
         self.registered.write
     }
 
-    /// Tells the platform what the socket waits for, when that has changed.
+    /// Registers with the platform what the socket waits for, when that has changed.
     pub(super) fn watch(&mut self, platform: &mut impl Platform<Socket = S>, token: u32) {
         let (LinkState::Up(socket) | LinkState::Opening { socket, .. }) = &self.state else {
             return;
@@ -407,7 +407,7 @@ impl<S: Socket> Link<S> {
     }
 }
 
-/// Whether a message was not what the kind of node says.
+/// Whether a message was not one of this kind of node.
 const fn is_no_answer(reply: Reply) -> bool {
     matches!(
         reply,
@@ -416,7 +416,7 @@ const fn is_no_answer(reply: Reply) -> bool {
 }
 
 /// Gives a reply to the transactions that it is about. With `in_order` it belongs to the oldest
-/// request, whatever it says.
+/// request, whatever it contains.
 fn settle(
     requests: &mut Requests,
     now: Nanos,

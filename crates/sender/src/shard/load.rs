@@ -275,7 +275,7 @@ pub struct Address {
 }
 
 impl Address {
-    /// Whether the system says when an answer came, and each is the only one on its way.
+    /// Whether the kernel stamps when an answer came, and each is the only one on its way.
     pub(super) fn is_stamped(&self) -> bool {
         let plain_http = self.endpoint.transport() == Transport::Http && !self.endpoint.is_tls();
         plain_http && self.options.arrival_stamps

@@ -80,7 +80,7 @@ pub struct ShardChannels {
     pub full: crossbeam_channel::Sender<ShardBatch>,
     /// Batches that the recorder has read.
     pub empty: Receiver<ShardBatch>,
-    /// Says that every connection is up.
+    /// Reports that every connection is up.
     pub opened: crossbeam_channel::Sender<u32>,
     /// Brings the origin when all shards are ready.
     pub start: Receiver<Origin>,

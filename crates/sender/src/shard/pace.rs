@@ -174,7 +174,7 @@ impl Pauses {
         }
     }
 
-    /// Whether to break the connections now. Says so once in a pause: as soon as nothing is under
+    /// Whether to break the connections now. True once in a pause: as soon as nothing is under
     /// way, at the latest in the pause's middle.
     pub(super) fn is_time(&mut self, now: Nanos, under_way: usize) -> bool {
         if now < self.done_until {

@@ -1,7 +1,7 @@
 //! How far the clocks of two generators are apart, from the blocks that both saw.
 //!
 //! Each generator counts from an origin on its own wall clock, and both origins carry the number that was
-//! agreed on. What they do not agree on shows in the blocks: a node tells everybody of a height at about
+//! agreed on. What they do not agree on shows in the blocks: a node announces a height to all at about
 //! one instant, so the stamps of one height differ by the difference of the clocks, by the difference of
 //! the ways from the node, and by the resolution of polling.
 
@@ -90,7 +90,7 @@ pub fn note_clocks(
     Ok(())
 }
 
-/// What the manifest of the whole says of its parts, for people: a line on the clock of each generator after the first,
+/// The notes of the whole's manifest on its parts, for people: a line on the clock of each generator after the first,
 /// and on each that has a problem.
 pub fn part_words(manifest: &Manifest) -> Vec<String> {
     let Some((first, others)) = manifest.plan.merged.split_first() else {
@@ -136,7 +136,7 @@ fn fleet_words(number: usize, clock: FleetClock) -> String {
     )
 }
 
-/// What the clocks of two generators say of their own errors, where both do.
+/// The errors that the clocks of two generators report, where both do.
 fn own_account(first: &Host, other: &Host) -> String {
     let (Some(first), Some(other)) = (&first.clock, &other.clock) else {
         return String::new();

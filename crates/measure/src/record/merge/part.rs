@@ -78,7 +78,7 @@ pub(super) struct Figures {
     pub(super) reconnects: Reconnects,
     pub(super) recorder: RecorderHealth,
     pub(super) verdict: ScheduleVerdict,
-    /// What an invalid part says nothing about; a lost one, and one of an earlier version, do not say.
+    /// What an invalid part shows nothing about; a lost one, and one of an earlier version, do not name it.
     pub(super) bars: Vec<Bar>,
 }
 
@@ -236,7 +236,7 @@ impl Unfinished {
         Some(row)
     }
 
-    /// Counts what only the transactions' own rows say.
+    /// Counts what only the transactions' own rows contain.
     pub(super) fn tx(&mut self, row: &TxRow<'_>) {
         let ended = self.ended();
         let ended_unix_us = self.origin_unix_ns.saturating_add(ended.as_nanos()) / 1_000;
@@ -269,8 +269,8 @@ impl Unfinished {
         }
     }
 
-    /// Ages of what had no end at the cut. Rows say in which second it was sent or accepted, so
-    /// each is at least the time since the end of that second; where they do not say that, 0.
+    /// Ages of what had no end at the cut. Rows have in which second it was sent or accepted, so
+    /// each is at least the time since the end of that second; where they do not have it, 0.
     pub(super) fn censored(&self) -> LatencySet {
         let mut ages = LatencySet::new();
         let in_blocks: u64 = self.open.iter().map(|open| open.unanswered).sum();

@@ -338,7 +338,7 @@ impl Recorder<'_> {
             node_lack_s: (span.node_lack.as_secs_f64() * 1e3).round() / 1e3,
             ..StepRow::default()
         };
-        // Blocks that were read late tell no rate, neither of the step that lacks them nor of the one that has them.
+        // Blocks that were read late show no rate, neither of the step that lacks them nor of the one that has them.
         let read = self.blocks_read();
         let in_time = !span.has_late_blocks && (read >= self.low || read >= self.step.end);
         row.with_rates(span.blocks.rate().filter(|_| in_time))

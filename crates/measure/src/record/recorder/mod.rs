@@ -61,7 +61,7 @@ pub struct RecorderConfig {
     /// Seconds in one interval of `latency.hlog`. One is right up to a day; a week of seconds
     /// makes a file of gigabytes.
     pub hlog_interval_s: NonZeroU32,
-    /// Whether an answer says that the node has checked the transaction.
+    /// Whether an answer shows that the node has checked the transaction.
     pub checked: bool,
     /// How many may be in flight, where what is due beyond waits for them instead of being given up.
     pub waits_at: Option<u64>,

@@ -50,7 +50,7 @@ impl Doubts {
         }
     }
 
-    /// Why nothing can be said of a metric, if so.
+    /// Why nothing can be concluded about a metric, if so.
     pub(super) fn about(&self, metric: Metric) -> Option<Uncertainty> {
         let differing = self.differing.iter().find(|it| {
             !it.is_varied
@@ -231,7 +231,7 @@ mod tests {
             let varied = Doubts::between(&[&one], &[&two], &[field]);
             assert!(varied.differing[0].is_varied);
             assert_eq!(varied.about(accept), None, "{field:?}");
-            // One run that is alike on each side: the field does not tell them apart.
+            // One run that is alike on each side: the field does not distinguish them.
             assert!(
                 Doubts::between(&[&one, &two], &[&two, &one], &[])
                     .differing

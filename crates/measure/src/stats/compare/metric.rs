@@ -124,7 +124,7 @@ impl Metric {
     }
 
     /// The margin or limit when that of a rate is `margin`, for figures near `value`. What loses one in a hundred is no
-    /// good, however much slower it might be; a latency that the stamps cannot tell from another is not worse.
+    /// good, however much slower it might be; a latency that the stamps cannot distinguish from another is not worse.
     pub(super) fn margin(self, margin: f64, value: Option<f64>) -> f64 {
         match (self, value) {
             (Self::Lost, _) => margin.min(crate::limits::LOST_LIMIT),
@@ -280,7 +280,7 @@ impl RunFigures {
         }
     }
 
-    /// Whether much of the figure for a metric is the lateness of the generator, which says nothing of the target.
+    /// Whether much of the figure for a metric is the lateness of the generator, which shows nothing of the target.
     pub fn is_busy(&self, metric: Metric) -> bool {
         let (Metric::Accept(quantile) | Metric::Commit(quantile)) = metric else {
             return false;

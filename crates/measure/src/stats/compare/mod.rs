@@ -1,7 +1,7 @@
 //! Runs side by side: by how much a metric differs, and whether chance explains it.
 //!
 //! The unit is the run: what happens within one (seconds, blocks) depends on what happened before,
-//! and says nothing of how the next run of the same load will differ. Each run gives one figure for
+//! and does not show how the next run of the same load will differ. Each run gives one figure for
 //! each metric ([`RunFigures`]); the sides' means are compared by Welch's t on logarithms, the metrics
 //! together by Holm's levels. `docs/calibration.md` shows how often that raises a false alarm, how
 //! often it finds a difference, and why a single run a side gets no verdict.
@@ -67,7 +67,7 @@ pub struct Change {
     pub by: f64,
     /// The interval, lower and upper end; open where a figure is a lower bound. The intervals
     /// of all metrics are right together in 95 % of all comparisons (Bonferroni). `None` where nothing
-    /// can be told.
+    /// can be concluded.
     pub interval: Option<(f64, f64)>,
 }
 
@@ -96,7 +96,7 @@ pub enum Gate {
     Open,
 }
 
-/// Why a comparison cannot tell.
+/// Why a comparison is undecided.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Uncertainty {
     /// A run has no figure.
@@ -162,14 +162,14 @@ pub fn compare(
         .collect()
 }
 
-/// What a pair says.
+/// The result of a pair.
 struct Judged {
     change: Option<Change>,
     meaning: ComparisonVerdict,
     gate: Option<Gate>,
 }
 
-/// What each pair says, all of them together. The interval of each has Bonferroni's level, so that all hold at
+/// The results of all pairs together. The interval of each has Bonferroni's level, so that all hold at
 /// once (Dunn, "Multiple comparisons among means", JASA 56, 1961); each of the two claims, that there is a change and that it is beyond the limit, has Holm's levels.
 fn judged(pairs: &[Pair]) -> Vec<Judged> {
     let tests: Vec<Option<Welch>> = pairs.iter().map(Pair::test).collect();
@@ -209,7 +209,7 @@ struct Pair {
     /// The largest change without relevance.
     margin: f64,
     limit: Option<f64>,
-    /// Why nothing can be said whatever the figures are.
+    /// Why nothing can be concluded, whatever the figures are.
     doubt: Option<Uncertainty>,
     /// Whether a run has a figure.
     is_measured: bool,
@@ -270,7 +270,7 @@ fn counting_variance(share: f64, planned: impl Iterator<Item = u64> + Clone) -> 
 }
 
 impl Pair {
-    /// The test; `None` where nothing can be told.
+    /// The test; `None` where nothing can be concluded.
     fn test(&self) -> Option<Welch> {
         let (base, other) = self.base.zip(self.other)?;
         let nothing = self.obstacle(&base, &other).is_some();

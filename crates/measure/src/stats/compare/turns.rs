@@ -1,4 +1,4 @@
-//! A comparison that goes on until it can tell: runs of two sides in blocks of four, ABBA and BAAB in turns.
+//! A comparison that goes on until it is decided: runs of two sides in blocks of four, ABBA and BAAB in turns.
 //!
 //! To look after each block and to stop when there is a difference finds one in a fifth of all comparisons of
 //! equal sides. Here each look may be the last: the interval of a metric holds at all looks together.

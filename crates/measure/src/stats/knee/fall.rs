@@ -111,7 +111,7 @@ mod tests {
         }
     }
 
-    /// Rates that stay, rise, or fall by less than a search can tell; one pause; too few blocks.
+    /// Rates that stay, rise, or fall by less than a search can show; one pause; too few blocks.
     #[test]
     fn other_courses_do_not() {
         let of = |tps: &dyn Fn(u32) -> f64| Fall::of(&blocks(30, 0.02, &mut Random::new(2), tps));

@@ -142,7 +142,7 @@ struct Line {
 
 impl Line {
     /// Near its capacity a chain carries what one block left over into the next, so neighbouring
-    /// residuals are alike and tell less than as many independent ones. Error and degrees of freedom
+    /// residuals are alike and show less than as many independent ones. Error and degrees of freedom
     /// are those of the effective number of points, n (1 − r) / (1 + r) for residuals with the
     /// autocorrelation r at lag one (Santer et al., "Statistical significance of trends and trend
     /// differences in layer-average atmospheric temperature time series", Journal of Geophysical

@@ -164,7 +164,7 @@ impl KneeSearch {
         }
     }
 
-    /// The rate that tells whether the knee changed, where it may have: it is to be offered again, once.
+    /// The rate that shows whether the knee changed, where it may have: it is to be offered again, once.
     fn contradicted(&self) -> Option<f64> {
         let change = self.change.filter(|it| it.evidence > SUSPECTED)?;
         let KneeSettings { min, max, .. } = self.settings;
@@ -189,7 +189,7 @@ impl KneeSearch {
     }
 
     /// The estimate of the knee; `None` until one trial held and one broke that is not far below it: such a one broke by
-    /// chance, and says nothing of where the knee ends. Its interval is bounded by trials: it reaches down
+    /// chance, and does not show where the knee ends. Its interval is bounded by trials: it reaches down
     /// to the most that was taken, and up to the least that was too much. What a target takes from rest, and not to the end
     /// of a trial, is no more than an upper bound of what it sustains: the interval reaches down to what it fell to.
     pub fn estimate(&self) -> Option<KneeEstimate> {

@@ -21,7 +21,7 @@ pub(super) struct Posterior {
 struct Learnt {
     /// Natural logarithm of its rate.
     rate: f64,
-    /// Its log-likelihood for each target and, within that, each knee; empty where it says nothing.
+    /// Its log-likelihood for each target and, within that, each knee; empty where it shows nothing.
     likely: Vec<f64>,
 }
 
@@ -335,7 +335,7 @@ impl Committed {
             0.0
         };
         let spread = width.hypot(error);
-        // What it took in this trial, as far as the knee and what was seen tell.
+        // What it took in this trial, as far as the knee and the observations show.
         let likely = (tps * width * width + takes * error * error) / (spread * spread);
         let could_take_less = below((rate - likely) * spread / (width * error));
         could_take_more + could_take_less * lossy(tps, takes, spread, more_lost + lacked)

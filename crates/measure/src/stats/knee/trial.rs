@@ -94,7 +94,7 @@ pub enum Rationale {
     },
     /// The trial before was not usable, or one trial is not enough to end on.
     Again,
-    /// It held or broke, and what came since says the opposite.
+    /// It held or broke, and later trials show the opposite.
     Contradicted,
     /// The trial before was undecided: this one has to take longer.
     Longer,

@@ -78,7 +78,7 @@ pub(super) fn verdict(report: &RunReport) -> String {
     format!("{short}{achieved}; {gave}; schedule **{schedule}**{shared}.")
 }
 
-/// Why the headline says so; nothing where it says all.
+/// The reason for the headline; nothing where it has all.
 pub(super) fn explanation(report: &RunReport) -> String {
     let summary = &report.summary;
     if says_nothing(summary) {
@@ -225,7 +225,7 @@ fn limited(summary: &Summary) -> String {
     }
 }
 
-/// What else may have, where the node had to share its machine and is said to be the limit.
+/// What else may have, where the node had to share its machine and is named as the limit.
 fn beside(summary: &Summary) -> String {
     match shared_machine(summary) {
         Some(machine) => format!(
@@ -236,7 +236,7 @@ fn beside(summary: &Summary) -> String {
     }
 }
 
-/// The machine, where the node had to share it, it was full, and the node is said to be the limit.
+/// The machine, where the node had to share it, it was full, and the node is named as the limit.
 fn shared_machine(summary: &Summary) -> Option<Machine> {
     let machine = summary.machine.filter(Machine::limits_its_node);
     machine.filter(|_| summary.limited_by == LimitedBy::Node)
@@ -316,7 +316,7 @@ pub(super) fn words(summary: &Summary, evidence: &Evidence) -> String {
     format!("{text}: {}", causes.collect::<Vec<_>>().join(" / "))
 }
 
-/// What the node said, without the code before it; the code where it said nothing.
+/// The node's text, without the code before it; the code where there is no text.
 fn said(cause: &str) -> String {
     let is_code = |text: &str| text.parse::<measure::Code>().is_ok();
     match cause.split_once(": ") {

@@ -356,7 +356,7 @@ fn errors(report: &RunReport) -> String {
     said.join("; ")
 }
 
-/// What was said of the rejected, by text where texts are known, by code otherwise.
+/// The refusals, by text where texts are known, by code otherwise.
 fn refusals(summary: &Summary) -> BTreeMap<String, u64> {
     let fate = &summary.fate;
     if fate.rejected_by_text.is_empty() {

@@ -31,18 +31,18 @@ pub(crate) struct Links<T, P: Platform> {
     unflushed: Vec<u32>,
     /// Queued or unanswered on all links.
     under_way: usize,
-    /// From when on an answer of each node is slow: a mean of what the last ones say that can tell.
+    /// From when on an answer of each node is slow: a mean of the last ones that can show it.
     slow: Vec<Option<Nanos>>,
-    /// When that is to be learnt anew, and until when only requests leave that can tell.
+    /// When that is to be learnt anew, and until when only requests leave that can show it.
     retest_at: Nanos,
     retest_until: Option<Nanos>,
-    /// Answers that are still to tell it.
+    /// Answers that are still to show it.
     retest_left: u64,
     answer_timeout: Nanos,
     pauses: Option<Pauses>,
     /// Which node the transactions of a family go to.
     homes: Option<Homes>,
-    /// Whether the system says of all links when an answer came.
+    /// Whether the kernel stamps the answers of all links.
     stamped: bool,
     /// When the last look at the sockets began: whatever is read later came after it.
     looked_at: Nanos,

@@ -245,7 +245,7 @@ fn connections_that_stay_busy_are_tested_for_a_queue_again() {
     };
     let (connection, node) = late_by(|number, body| match number {
         ..1_200 => accept(us(100), body),
-        // Those that tell.
+        // Those that show it.
         1_200..1_204 => accept(ms(4), body),
         2_000..2_016 | 2_600..2_616 => accept(ms(50), body),
         _ => accept(ms(22), body),

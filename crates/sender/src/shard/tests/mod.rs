@@ -53,7 +53,7 @@ struct Outcome {
     late_answers: u64,
     /// How far the loop was behind its times at most.
     stall: Nanos,
-    /// The watermark of the first batch that says that nothing falls due any more.
+    /// The watermark of the first batch with which nothing falls due any more.
     offered: Option<Nanos>,
     /// The watermark of the last batch: when the shard ended.
     ended: Nanos,
@@ -334,7 +334,7 @@ impl Outcome {
         answered.map(|answered| answered.reply)
     }
 
-    /// What the node was told, request by request.
+    /// What the node received, request by request.
     fn bodies(&self) -> Vec<&str> {
         self.received
             .iter()
