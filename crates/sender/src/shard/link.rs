@@ -321,10 +321,10 @@ impl<S: Socket> Link<S> {
     fn judge_write(&self, sent: &mut Sent, now: Nanos) {
         let waited = now.saturating_sub(sent.sent) > LATE_LIMIT;
         let first = sent.cause == Cause::OnTime && now.saturating_sub(sent.due) > LATE_LIMIT;
-        match self.stuck {
-            true if first || waited && sent.cause == Cause::Schedule => sent.cause = Cause::Node,
-            false if first => sent.cause = Cause::Schedule,
-            _ => {}
+        if self.stuck && (first || waited && sent.cause == Cause::Schedule) {
+            sent.cause = Cause::Node;
+        } else if !self.stuck && first {
+            sent.cause = Cause::Schedule;
         }
         sent.own_late |= waited && !self.stuck;
     }
