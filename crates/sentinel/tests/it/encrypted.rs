@@ -14,7 +14,7 @@ use testkit::{Authority, Http};
 use tokio_rustls::rustls::{ClientConfig, ClientConnection, StreamOwned};
 
 use crate::command_line::place;
-use crate::reload::address_after;
+use crate::reload::addresses;
 use crate::support::load::Progress;
 use crate::support::{Node, broadcast};
 
@@ -96,11 +96,7 @@ fn tls_33_certificates_and_program_are_replaced_under_writes_and_no_request_fail
         node.url()
     );
     let first = place.start(&line);
-    let said = first.said("serving address=127.0.0.1:");
-    let (front, admin) = (
-        address_after(&said, "address="),
-        address_after(&said, "page=http://"),
-    );
+    let (front, admin) = addresses(&first);
     let config = Arc::new(authority.client(None, &["http/1.1"]));
     let reload = || {
         let answer = Http::new(admin, Duration::from_secs(20)).post("/reload", b"");

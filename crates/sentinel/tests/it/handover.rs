@@ -11,7 +11,7 @@ use testkit::{Http, free_port};
 
 use crate::command_line::place;
 use crate::doors::local;
-use crate::reload::address_after;
+use crate::reload::addresses;
 use crate::support::load::Progress;
 use crate::support::websocket::WebSocket;
 use crate::support::{Node, broadcast};
@@ -93,11 +93,7 @@ fn a_new_process_takes_over_and_no_request_fails() {
         node.url()
     );
     let running = place.start(&line);
-    let said = running.said("serving address=127.0.0.1:");
-    let (front, admin) = (
-        address_after(&said, "address="),
-        address_after(&said, "page=http://"),
-    );
+    let (front, admin) = addresses(&running);
     let progress = Progress::default();
     let mut running = Some(running);
     let total: u64 = thread::scope(|scope| {

@@ -22,6 +22,15 @@ pub(crate) fn address_after(line: &str, word: &str) -> SocketAddr {
     rest[..end.unwrap_or(rest.len())].parse().unwrap()
 }
 
+/// Where a program that has begun to serve has its clients, and its operator.
+pub(crate) fn addresses(running: &Running) -> (SocketAddr, SocketAddr) {
+    let said = running.said("serving address=127.0.0.1:");
+    (
+        address_after(&said, "address="),
+        address_after(&said, "page=http://"),
+    )
+}
+
 fn status_of(running: &Running, admin: SocketAddr, text: &str) -> u16 {
     let answer = Http::new(admin, Duration::from_secs(20)).post("/reload", b"");
     let answer = answer.unwrap();
@@ -45,11 +54,7 @@ fn a_reload_in_a_burst_loses_no_write_no_websocket_and_no_event() {
         node.url()
     );
     let running = place.start(&line);
-    let line = running.said("serving address=127.0.0.1:");
-    let (front, admin) = (
-        address_after(&line, "address="),
-        address_after(&line, "page=http://"),
-    );
+    let (front, admin) = addresses(&running);
     let mut events = WebSocket::connect(front);
     let subscribe = r#"{"id":1,"method":"subscribe","params":{"query":"tm.event='Tx'"}}"#;
     assert!(events.ask(subscribe).contains(r#""result":{}"#));

@@ -23,22 +23,7 @@ async fn comet() -> CometBft {
 async fn json_96_every_spelling_of_a_subscription_is_shared() {
     let node = comet().await;
     let rig = Rig::up(node.rpc_url()).await;
-    let mut links = Vec::new();
-    for request in super::hub::SPELLINGS {
-        let mut link = open(&rig, 2);
-        let answer = ask(&mut link, request).await;
-        assert_eq!(
-            answer, r#"{"jsonrpc":"2.0","id":1,"result":{}}"#,
-            "{request}"
-        );
-        links.push(link);
-    }
-    let counters = rig.hub.counters();
-    assert_eq!((counters.queries, counters.links), (1, 1));
-    for link in &mut links {
-        height_of(&text(link).await);
-    }
-    drop(links);
+    super::hub::every_spelling_is_shared(&rig).await;
     rig.stop().await;
 }
 

@@ -105,6 +105,14 @@ async fn read(rig: &Rig, last: u8, request: ReadRequest) -> Result<String, Refus
     Ok(String::from_utf8(body(answer?).await?).unwrap())
 }
 
+/// A read that a node answers quickly.
+fn light() -> ReadRequest {
+    ReadRequest {
+        method: Some("status".into()),
+        ..get("/status")
+    }
+}
+
 #[tokio::test]
 async fn a_read_under_way_at_a_node_that_is_killed_is_answered_by_another() {
     let (rig, mut nodes, last) = two([1, 1]).await;
@@ -131,10 +139,6 @@ async fn a_read_under_way_at_a_node_that_stops_is_answered_by_another() {
 #[tokio::test]
 async fn a_light_read_under_way_at_a_node_that_answers_none_is_answered_by_another() {
     let (rig, nodes, last) = two([1, 1]).await;
-    let light = || ReadRequest {
-        method: Some("status".into()),
-        ..get("/status")
-    };
     nodes[1].holds.store(true, Ordering::SeqCst);
     let before = nodes[1].asked.load(Ordering::SeqCst);
     let (answer, ()) = tokio::join!(read(&rig, last, light()), async {
@@ -159,10 +163,6 @@ async fn a_light_read_under_way_at_a_node_that_answers_none_is_answered_by_anoth
 #[tokio::test]
 async fn a_light_read_that_is_late_is_asked_of_a_second_node_too() {
     let (rig, nodes, last) = two([1, 1]).await;
-    let light = || ReadRequest {
-        method: Some("status".into()),
-        ..get("/status")
-    };
     nodes[1].holds.store(true, Ordering::SeqCst);
     let before = nodes[1].asked.load(Ordering::SeqCst);
     assert_eq!(read(&rig, last, light()).await.unwrap(), "first");

@@ -242,9 +242,17 @@ async fn json_96_no_spelling_of_a_subscription_is_one_more_at_the_node() {
     // One subscriber for the follower, and one for all clients: another one is refused.
     let node = with_rpc(|rpc| rpc.max_subscription_clients = 2).await;
     let rig = Rig::up(node.url()).await;
+    every_spelling_is_shared(&rig).await;
+    settled(&rig, 0, 0).await;
+    rig.stop().await;
+    node.stop().await;
+}
+
+/// Who subscribes in other spellings gets the events of one subscription.
+pub(super) async fn every_spelling_is_shared(rig: &Rig) {
     let mut links = Vec::new();
     for request in SPELLINGS {
-        let mut link = open(&rig, 2);
+        let mut link = open(rig, 2);
         let answer = ask(&mut link, request).await;
         assert_eq!(
             answer, r#"{"jsonrpc":"2.0","id":1,"result":{}}"#,
@@ -257,10 +265,6 @@ async fn json_96_no_spelling_of_a_subscription_is_one_more_at_the_node() {
     for link in &mut links {
         height_of(&text(link).await);
     }
-    drop(links);
-    settled(&rig, 0, 0).await;
-    rig.stop().await;
-    node.stop().await;
 }
 
 /// Subscriptions to [`BLOCKS`], by the rules of Go's `encoding/json`.
