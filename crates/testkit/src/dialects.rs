@@ -24,6 +24,14 @@ macro_rules! dialect {
             )),*],
         }
     };
+    ($version:literal, $folder:literal, FULL_OR_FAILED) => {
+        dialect!(
+            $version,
+            $folder,
+            [0, 1],
+            ["mempool_full", "num_unconfirmed_txs_full", "broadcast_tx_commit_failed"]
+        )
+    };
     ($version:literal, $folder:literal, $codes:expr, [$($other:literal),*]) => {
         dialect!(@ $version, $folder, $codes, "status", "block", "block_results", "blockchain", "tx",
             "num_unconfirmed_txs", "consensus_params", "broadcast_tx_sync", "broadcast_tx_async",
@@ -70,46 +78,10 @@ impl Dialect {
     /// All of them, the oldest first.
     pub const ALL: [Self; 7] = [
         Self::TENDERMINT_0_31,
-        dialect!(
-            "0.32.14",
-            "tendermint-0.32.14",
-            [0, 1],
-            [
-                "mempool_full",
-                "num_unconfirmed_txs_full",
-                "broadcast_tx_commit_failed"
-            ]
-        ),
-        dialect!(
-            "0.33.9",
-            "tendermint-0.33.9",
-            [0, 1],
-            [
-                "mempool_full",
-                "num_unconfirmed_txs_full",
-                "broadcast_tx_commit_failed"
-            ]
-        ),
-        dialect!(
-            "0.34.24",
-            "tendermint-0.34.24",
-            [0, 1],
-            [
-                "mempool_full",
-                "num_unconfirmed_txs_full",
-                "broadcast_tx_commit_failed"
-            ]
-        ),
-        dialect!(
-            "0.37.15",
-            "cometbft-0.37.15",
-            [0, 1],
-            [
-                "mempool_full",
-                "num_unconfirmed_txs_full",
-                "broadcast_tx_commit_failed"
-            ]
-        ),
+        dialect!("0.32.14", "tendermint-0.32.14", FULL_OR_FAILED),
+        dialect!("0.33.9", "tendermint-0.33.9", FULL_OR_FAILED),
+        dialect!("0.34.24", "tendermint-0.34.24", FULL_OR_FAILED),
+        dialect!("0.37.15", "cometbft-0.37.15", FULL_OR_FAILED),
         Self::COMETBFT_0_38,
         Self::COMETBFT_1_0,
     ];

@@ -6,7 +6,7 @@
 
 use std::collections::VecDeque;
 
-use pacing::{Arrivals, Due, Nanos, Schedule, Shard, Step};
+use pacing::{Arrivals, Due, Nanos, Rate, Schedule, Shard, Step};
 
 use super::waiting::Waiting;
 use crate::format::SECOND;
@@ -395,25 +395,22 @@ impl Streamed {
 }
 
 /// The plan of a closed loop: one step without end, nothing due.
-#[derive(Debug, Clone)]
-pub struct ClosedLoop {
-    step: Step,
-}
-
-impl ClosedLoop {
-    /// `step` describes the whole run; its rate is whatever the caller wants printed.
-    pub const fn new(step: Step) -> Self {
-        Self { step }
-    }
-}
+#[derive(Debug, Clone, Copy)]
+pub struct ClosedLoop;
 
 impl Plan for ClosedLoop {
     fn due_before(&mut self, _t: Nanos) -> Option<u64> {
         None
     }
 
-    fn step_at(&mut self, t: Nanos) -> Option<Step> {
-        let ended = self.step.end.is_some_and(|end| t >= end);
-        (!ended).then_some(self.step)
+    fn step_at(&mut self, _t: Nanos) -> Option<Step> {
+        Some(Step {
+            index: 0,
+            start: Nanos::ZERO,
+            end: None,
+            rate: Rate::ZERO,
+            pause: false,
+            again_of: None,
+        })
     }
 }

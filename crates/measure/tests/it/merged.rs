@@ -84,19 +84,21 @@ proptest! {
     }
 }
 
+/// A transaction that the first block has.
+const ACCEPTED: Transaction = Transaction {
+    course: Course::Answered(Reply::Accepted),
+    cause: Cause::OnTime,
+    service_ms: 1,
+    blocks: Some(1),
+    code: 0,
+    space: Codespace::NONE,
+};
+
 /// A generator that is lost sent nothing that can be proven: its whole part is unsent, with that reason, and the plan
 /// is still the plan of all.
 #[test]
 fn the_part_of_a_lost_generator_is_unsent_and_the_whole_is_invalid() {
-    let accepted = Transaction {
-        course: Course::Answered(Reply::Accepted),
-        cause: Cause::OnTime,
-        service_ms: 1,
-        blocks: Some(1),
-        code: 0,
-        space: Codespace::NONE,
-    };
-    let load = [accepted; TXS as usize];
+    let load = [ACCEPTED; TXS as usize];
     let parts: Vec<(Folder, Summary)> = (0..2).map(|part| recorded(&load, part, 3)).collect();
     let shard = |number| ShardName { number, of: 3 };
     let manifests: Vec<(String, Manifest)> = (0..2)
@@ -162,15 +164,7 @@ fn a_flaw_of_one_generator_weighs_what_it_weighs_in_the_whole() {
 /// What a generator whose account is broken did is not known; how much of the whole was another load is.
 #[test]
 fn an_invalid_part_leaves_unknown_what_the_sums_would_hide() {
-    let accepted = Transaction {
-        course: Course::Answered(Reply::Accepted),
-        cause: Cause::OnTime,
-        service_ms: 1,
-        blocks: Some(1),
-        code: 0,
-        space: Codespace::NONE,
-    };
-    let load = [accepted; TXS as usize];
+    let load = [ACCEPTED; TXS as usize];
     let (valid, invalid) = (ScheduleVerdict::Valid, ScheduleVerdict::Invalid);
     for (said, judged, left) in [
         (vec![Bar::Load], valid, vec![]),

@@ -5,7 +5,7 @@ use measure::{
     RecorderConfig, Reply, SchedulePlan, ScheduleVerdict, SeriesRow,
     judge::{self, StepTerms},
 };
-use pacing::{Arrivals, Nanos, Profile, Schedule, Step};
+use pacing::{Arrivals, Nanos, Profile, Schedule};
 
 use crate::support::{
     FOLLOWER, Folder, ORIGIN_UNIX_NS, SENDER, answered, block, constant, end, ms, sent, steady_run,
@@ -345,14 +345,7 @@ fn a_closed_loop_has_no_schedule_to_keep() {
     let folder = Folder::new();
     let mut config = config();
     config.model = LoadModel::Closed;
-    let plan = ClosedLoop::new(Step {
-        index: 0,
-        start: Nanos::ZERO,
-        end: None,
-        rate: "0/s".parse().unwrap(),
-        pause: false,
-        again_of: None,
-    });
+    let plan = ClosedLoop;
     let mut recorder = folder.recorder(config, plan);
     for index in 0..10 {
         recorder.sent(&sent(index, ms(index), ms(index)));

@@ -6,7 +6,7 @@ use std::fs;
 use measure::NodeRow;
 use procfs::net::DeviceStatus;
 use procfs::process::Process;
-use procfs::{CurrentSI as _, KernelStats, ticks_per_second};
+use procfs::{CpuTime, CurrentSI as _, KernelStats, ticks_per_second};
 
 /// Everything that was used since a process began; what a source does not have is `None`.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -100,14 +100,12 @@ impl Counters {
     /// Of a process of this machine. Its interfaces are those of its network namespace, the loopback
     /// included: several nodes that share one share these figures.
     pub(super) fn of_process(process: &Process) -> procfs::ProcResult<Self> {
-        let tick = ticks_per_second() as f64;
         let stat = process.stat()?;
-        let seconds = |user: u64, system: u64| (user + system) as f64 / tick;
         let mut threads_s = BTreeMap::new();
         for task in process.tasks()?.flatten() {
             // A thread may end between the list and the look.
             if let Ok(stat) = task.stat() {
-                threads_s.insert(task.tid, seconds(stat.utime, stat.stime));
+                threads_s.insert(task.tid, seconds(stat.utime + stat.stime));
             }
         }
         // What others may not read of a process of another user's stays unknown.
@@ -117,15 +115,10 @@ impl Counters {
             interfaces.as_ref().map(|all| all.values().map(of).sum())
         };
         let machine = KernelStats::current().ok().map(|stats| stats.total);
-        let busy = |cpu: procfs::CpuTime| {
-            let busy =
-                cpu.user + cpu.nice + cpu.system + cpu.irq.unwrap_or(0) + cpu.softirq.unwrap_or(0);
-            busy as f64 / tick
-        };
         Ok(Self {
-            cpu_s: Some(seconds(stat.utime, stat.stime)),
+            cpu_s: Some(seconds(stat.utime + stat.stime)),
             threads_s,
-            machine_s: machine.map(busy),
+            machine_s: machine.map(|cpu| busy_s(&cpu)),
             rss_bytes: Some(stat.rss * procfs::page_size()),
             threads: u64::try_from(stat.num_threads).ok(),
             disk_read: io.as_ref().map(|io| io.read_bytes),
@@ -217,6 +210,17 @@ impl Counters {
         let fullest = links.max_by(|one, other| (one.0 / one.1).total_cmp(&(other.0 / other.1)));
         (row.link_bits, row.link_capacity_bits) = fullest.unzip();
     }
+}
+
+/// What the processors of a machine have worked, in seconds.
+pub(crate) fn busy_s(cpu: &CpuTime) -> f64 {
+    let interrupts = cpu.irq.unwrap_or(0) + cpu.softirq.unwrap_or(0);
+    seconds(cpu.user + cpu.nice + cpu.system + interrupts)
+}
+
+/// Ticks of the kernel in seconds.
+pub(crate) fn seconds(ticks: u64) -> f64 {
+    ticks as f64 / ticks_per_second() as f64
 }
 
 /// Name, labels and value of a line of metrics.

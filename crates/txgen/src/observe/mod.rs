@@ -25,6 +25,7 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 pub(crate) use book::{Chosen, Observation, Tables};
+pub(crate) use counters::{busy_s, seconds};
 pub(crate) use node::{discover, mempool_pause};
 
 use crate::settings::Observed;

@@ -301,7 +301,6 @@ mod tests {
     use std::fs::File;
 
     use measure::{ClosedLoop, Recorder, RecorderConfig, RunEnd, RunFolderWriters};
-    use pacing::Nanos;
 
     use super::*;
 
@@ -315,14 +314,7 @@ mod tests {
             blocks: io::sink(),
             hlog: io::sink(),
         };
-        let plan = ClosedLoop::new(pacing::Step {
-            index: 0,
-            start: Nanos::ZERO,
-            end: None,
-            rate: pacing::Rate::ZERO,
-            pause: false,
-            again_of: None,
-        });
+        let plan = ClosedLoop;
         let recorder = Recorder::new(RecorderConfig::new(0, 1, 0), plan, writers);
         let mut summary = recorder.finish(RunEnd::default()).summary;
         let mut full = File::options().write(true).open("/dev/full").unwrap();

@@ -230,14 +230,7 @@ impl<'a> RunPlan<'a> {
                     part: plan.part,
                 }))
             }
-            Load::Flood { .. } => Self::Closed(ClosedLoop::new(Step {
-                index: 0,
-                start: Nanos::ZERO,
-                end: None,
-                rate: pacing::Rate::ZERO,
-                pause: false,
-                again_of: None,
-            })),
+            Load::Flood { .. } => Self::Closed(ClosedLoop),
         }
     }
 }

@@ -16,14 +16,14 @@ use measure::{
     PlanDocument, RunFolderWriters, ShardName, SightRow,
 };
 use pacing::{Arrivals, Nanos, Schedule};
-use procfs::{CpuPressure, CpuTime, Current as _, CurrentSI as _, KernelStats, ticks_per_second};
+use procfs::{CpuPressure, Current as _, CurrentSI as _, KernelStats};
 use sender::clock::Origin;
 use sender::shard::Rules;
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
 use super::nodes::Node;
-use crate::observe::Tables;
+use crate::observe::{Tables, busy_s, seconds};
 use crate::output;
 use crate::plan::{Load, Nodes, Plan};
 use crate::threshold::Threshold;
@@ -283,15 +283,6 @@ impl MachineLook {
             has_node,
         }
     }
-}
-
-fn busy_s(cpu: &CpuTime) -> f64 {
-    let interrupts = cpu.irq.unwrap_or(0) + cpu.softirq.unwrap_or(0);
-    seconds(cpu.user + cpu.nice + cpu.system + interrupts)
-}
-
-fn seconds(ticks: u64) -> f64 {
-    ticks as f64 / ticks_per_second() as f64
 }
 
 /// Creates all files of a run.

@@ -3,7 +3,7 @@
 
 use measure::judge::PointJudgement;
 use measure::limits::GROWTH_CONFIDENCE;
-use measure::{Drift, Finding, KneeEstimate, LatencyFigure, Rationale};
+use measure::{Drift, KneeEstimate, LatencyFigure, Rationale};
 use serde::Serialize;
 
 use crate::run::Outcome;
@@ -12,7 +12,7 @@ use crate::run::Outcome;
 pub(super) const SEARCH_FORMAT: &str = "tidegate.search/2";
 
 /// The whole file.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Default, Serialize)]
 pub(super) struct Account {
     pub(super) format: &'static str,
     pub(super) version: &'static str,
@@ -38,7 +38,7 @@ pub(super) struct Account {
 }
 
 /// What counts as sustained.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Default, Serialize)]
 pub(super) struct Limits {
     pub(super) lost_share: f64,
     pub(super) growth_share: f64,
@@ -46,10 +46,11 @@ pub(super) struct Limits {
 }
 
 /// Why a search is over.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Ended {
     /// Not yet.
+    #[default]
     Running,
     /// The interval is as narrow as asked, or the list of rates is done.
     Done,
@@ -202,7 +203,7 @@ impl PointRow {
                 .file_name()
                 .map_or_else(String::new, |name| name.to_string_lossy().into_owned()),
             because,
-            finding: finding_name(judgement.finding),
+            finding: judgement.finding.name(),
             reasons: judgement.reasons.clone(),
             verdict: summary.verdict.schedule.name(),
             planned: summary.offered.planned,
@@ -224,16 +225,6 @@ impl PointRow {
             recovered_s: 0.0,
             recovered: true,
         }
-    }
-}
-
-pub(super) fn finding_name(finding: Finding) -> &'static str {
-    match finding {
-        Finding::Held => "held",
-        Finding::Broken => "broken",
-        Finding::Undecided => "undecided",
-        Finding::Starved => "starved",
-        Finding::Unusable => "unusable",
     }
 }
 

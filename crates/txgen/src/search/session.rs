@@ -106,17 +106,8 @@ impl<'a> Session<'a> {
                 growth_share: GROWTH_LIMIT,
                 slo,
             },
-            points: Vec::new(),
-            knee: None,
-            lasting: None,
-            above: None,
-            drift: None,
-            contradicted: false,
-            highest_held_tps: None,
-            lowest_broken_tps: None,
-            ended: Ended::Running,
             reason: "not finished".into(),
-            took_s: 0.0,
+            ..Account::default()
         };
         let journal = Journal::new(folder.path());
         journal.document(FILE, &account).map_err(failed)?;

@@ -214,7 +214,6 @@ pub(super) fn list_ended(trials: &[Trial]) -> Ended {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::search::account::Limits;
 
     #[test]
     fn a_list_that_showed_nothing_is_no_success() {
@@ -244,7 +243,7 @@ mod tests {
             took: None,
         };
         let search = KneeSearch::of_trials(&[trial], 0.9);
-        let mut account = empty();
+        let mut account = Account::default();
         let said = |account: &Account| {
             ending_words(Ending::TimeUsed, &search, Nanos::from_secs(300), account).1
         };
@@ -285,7 +284,7 @@ mod tests {
             high_tps: 1_813.0,
             confidence: 0.9,
         };
-        let mut account = empty();
+        let mut account = Account::default();
         for ended in [Ended::OutOfTime, Ended::Undecided, Ended::NotRecovered] {
             account.ended = ended;
             let words = "between 153 and 1,813/s with 90 % confidence";
@@ -299,8 +298,10 @@ mod tests {
     /// The terminal said "knee at least 500/s" and how the target changed; the page had the reason of the end alone.
     #[test]
     fn a_page_has_the_answer_and_the_drift_that_a_terminal_has() {
-        let mut account = empty();
-        account.reason = "the time limit is reached".into();
+        let mut account = Account {
+            reason: "the time limit is reached".into(),
+            ..Account::default()
+        };
         let page = |account: &Account| super::super::page::page(account);
         assert!(page(&account).contains(">the time limit is reached.<"));
         account.highest_held_tps = Some(500.0);
@@ -318,35 +319,9 @@ mod tests {
         }
     }
 
-    fn empty() -> Account {
-        Account {
-            format: "",
-            version: "",
-            command: Vec::new(),
-            started: String::new(),
-            target: String::new(),
-            limits: Limits {
-                lost_share: 0.01,
-                growth_share: 0.01,
-                slo: Vec::new(),
-            },
-            points: Vec::new(),
-            knee: None,
-            lasting: None,
-            above: None,
-            drift: None,
-            contradicted: false,
-            highest_held_tps: None,
-            lowest_broken_tps: None,
-            ended: Ended::Running,
-            reason: String::new(),
-            took_s: 0.0,
-        }
-    }
-
     #[test]
     fn the_view_says_the_interval_as_soon_as_there_is_one() {
-        let mut account = empty();
+        let mut account = Account::default();
         let words = |account: &Account| so_far(account).unwrap_or_default();
         assert_eq!(words(&account), "");
         account.highest_held_tps = Some(400.0);
@@ -371,7 +346,7 @@ mod tests {
             contradicted: true,
             highest_held_tps: Some(1_000.0),
             lowest_broken_tps: Some(1_172.0),
-            ..empty()
+            ..Account::default()
         };
         // It may as well have become faster.
         assert_eq!(bounds(&account), None);

@@ -31,8 +31,7 @@ block_interval = "50ms"
 "#;
 
 fn document(place: &Place, folder: &str) -> Value {
-    let path = place.path().join(folder).join("campaign.json");
-    serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap()
+    place.run(folder).json("campaign.json")
 }
 
 fn runs(document: &Value) -> &Vec<Value> {
@@ -285,14 +284,13 @@ mod scenario {
         bep23_experiment_3: "--scale 0.0005",
         cometbft_qa: "--scale 0.0005 --only r=200",
         constant: "--scale 0.02",
-        // Behind a refused transaction its account's others wait in vain.
-        cosmos_gas: "--scale 0.005 --set settings.drain_timeout=1s",
-        cosmos_overload: "--scale 0.005 --set settings.drain_timeout=1s",
-        cosmos_ramp: "--scale 0.005 --set settings.drain_timeout=1s",
-        cosmos_recheck: "--scale 0.005 --set settings.drain_timeout=1s",
+        cosmos_gas: "--scale 0.005",
+        cosmos_overload: "--scale 0.005",
+        cosmos_ramp: "--scale 0.005",
+        cosmos_recheck: "--scale 0.005",
         // What has sentinel in it is played by .ci/run, which has built one.
-        cosmos_sentinel: "--scale 0.005 --only direct --set campaign.repeats=1 --set settings.drain_timeout=1s",
-        cosmos_stages: "--scale 0.005 --set settings.drain_timeout=1s",
+        cosmos_sentinel: "--scale 0.005 --only direct --set campaign.repeats=1",
+        cosmos_stages: "--scale 0.005",
         flood: "--scale 0.02",
         gigablock_btcd: "--scale 0.005",
         gigablock_ceiling: "-",
@@ -313,6 +311,10 @@ mod scenario {
         square: "--scale 0.02",
         trace: "--scale 0.02",
     }
+
+    /// On a busy machine some are never committed: what a connection that was broken for the scenario had taken, and
+    /// what follows a refused transaction of its account.
+    const SHORT_DRAIN: &str = "--set settings.drain_timeout=1s";
 
     fn config() -> PathBuf {
         Path::new(env!("CARGO_MANIFEST_DIR")).join("../../config")
@@ -357,7 +359,7 @@ mod scenario {
             "--set node.builtin.block_interval=20ms"
         };
         let ended = place.txgen(&format!(
-            "run {} --node builtin {flags} {blocks} --out all --no-tui",
+            "run {} --node builtin {flags} {blocks} {SHORT_DRAIN} --out all --no-tui",
             file.display()
         ));
         if place.path().join("all/campaign.json").exists() {

@@ -12,7 +12,7 @@ use crate::support::{Node, Place};
 fn place_with_a_run() -> Place {
     let (place, node) = (Place::new(), Node::quick());
     let line = format!(
-        "constant --rate 50 --duration 4s --transport ws --seed 1 --out base --endpoints {}",
+        "constant --rate 200 --duration 1s --transport ws --seed 1 --out base --endpoints {}",
         node.url()
     );
     place.txgen(&line);
@@ -166,13 +166,13 @@ fn a_run_that_was_ended_early_is_no_repeat_either() {
     three(&place, "after", 50.0, 500.0);
     change(&place, "after/2", |summary| {
         summary["interrupted"] = true.into();
-        summary["time"]["offered_s"] = 2.4.into();
+        summary["time"]["offered_s"] = 0.6.into();
         summary["offered"]["planned"] = 120.into();
     });
     place
         .txgen("compare before after")
         .expect(0)
-        .prints("(it ended after 2.4 s, when 120 of 200 transactions had been due)")
+        .prints("(it ended after 0.6 s, when 120 of 200 transactions had been due)")
         .prints("(2 against 3 runs)");
 }
 
@@ -221,11 +221,10 @@ fn loads_that_differ_are_named_and_spoil_what_depends_on_it_unless_they_are_what
     three(&place, "before", 50.0, 500.0);
     three(&place, "after", 50.0, 800.0);
     for run in 0..3 {
-        let file = place.path().join(format!("after/{run}/manifest.json"));
-        let text = fs::read_to_string(&file).unwrap();
-        let mut manifest: Value = serde_json::from_str(&text).unwrap();
+        let folder = place.run(&format!("after/{run}"));
+        let mut manifest = folder.manifest();
         manifest["endpoints"][0]["url"] = "http://127.0.0.1:1/".into();
-        fs::write(file, manifest.to_string()).unwrap();
+        fs::write(folder.path().join("manifest.json"), manifest.to_string()).unwrap();
     }
     place
         .txgen("compare before after --fail-on-regression 5%")
@@ -355,8 +354,7 @@ fn settings_are_compared_in_turns_and_what_was_measured_is_there_for_compare() {
         .prints("undecided: it is not shown that B is worse, nor that it is not by more than 5 %")
         .prints("the workload differs")
         .says("pair  2  B to A: ");
-    let text = fs::read_to_string(place.path().join("ab/ab.json")).unwrap();
-    let document: Value = serde_json::from_str(&text).unwrap();
+    let document = place.run("ab").json("ab.json");
     assert_eq!(document["format"], "tidegate.ab/1");
     assert_eq!(
         (&document["pairs"], &document["gate"]),
@@ -367,13 +365,7 @@ fn settings_are_compared_in_turns_and_what_was_measured_is_there_for_compare() {
         .txgen("compare ab/a ab/b")
         .expect(0)
         .prints("cannot tell: the workload differs");
-    let hashes: std::collections::HashSet<_> =
-        node.committed().into_iter().map(|tx| tx.0).collect();
-    assert_eq!(
-        hashes.len(),
-        node.committed().len(),
-        "a transaction came twice"
-    );
+    node.assert_none_came_twice();
 }
 
 /// A node at an address of its own, so that no other test takes its port.

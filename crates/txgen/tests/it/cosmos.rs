@@ -280,8 +280,7 @@ fn points_of_a_search_and_runs_of_a_campaign_have_the_same_accounts() {
     );
     let twice = place.txgen(&format!("run twice.toml {settings} --out twice --no-tui"));
     assert!(!twice.to_string().contains("unknown to"), "{twice}");
-    let campaign = std::fs::read_to_string(place.path().join("twice/campaign.json")).unwrap();
-    let campaign: serde_json::Value = serde_json::from_str(&campaign).unwrap();
+    let campaign = place.run("twice").json("campaign.json");
     let seeds: Vec<_> = campaign["runs"]
         .as_array()
         .unwrap()

@@ -45,9 +45,10 @@ fn every_method_commits_over_every_transport() {
 fn a_square_reconnects_in_its_pauses_and_only_there() {
     let node = Node::quick();
     let place = Place::new();
-    let square = "square --rate 200 --on 400ms --off 2s --cycles 3 -c 4";
+    let square = |off| format!("square --rate 200 --on 400ms --off {off} --cycles 3 -c 4");
     let ended = place.txgen(&format!(
-        "{square} --reconnect --seed 1 --out run --endpoints {}",
+        "{} --reconnect --seed 1 --out run --endpoints {}",
+        square("1s"),
         node.url()
     ));
     let run = place.run("run");
@@ -64,7 +65,8 @@ fn a_square_reconnects_in_its_pauses_and_only_there() {
     assert_eq!(steps.numbers("offered"), [80, 0, 80, 0, 80, 0]);
 
     let ended = place.txgen(&format!(
-        "{square} --seed 2 --out open --endpoints {}",
+        "{} --seed 2 --out open --endpoints {}",
+        square("100ms"),
         node.url()
     ));
     let summary = place.run("open").summary();

@@ -1,7 +1,7 @@
 //! `--profile-pid`: refused before anything is sent, or a flame graph in the run folder.
 
 use std::io::Read as _;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 
 use crate::support::{Node, Place};
 
@@ -28,16 +28,9 @@ fn a_missing_perf_is_said_before_anything_is_written() {
     assert!(place.contents().is_empty());
 }
 
-#[test]
-#[ignore = "needs perf"]
-fn a_foreign_process_is_sampled_while_the_load_runs() {
+/// Plays a load beside a busy process, which is sampled, and ends it.
+fn sample(place: &Place, mut busy: Child) {
     let node = Node::quick();
-    let place = Place::new();
-    let mut busy = Command::new("sh")
-        .args(["-c", "while :; do :; done"])
-        .stdin(Stdio::null())
-        .spawn()
-        .unwrap();
     let ended = place.txgen(&format!(
         "constant --rate 50 --duration 2s --profile-pid {} --out run --endpoints {}",
         busy.id(),
@@ -45,10 +38,23 @@ fn a_foreign_process_is_sampled_while_the_load_runs() {
     ));
     busy.kill().unwrap();
     busy.wait().unwrap();
-    let summary = place.run("run").summary();
-    ended.ends_as_judged(0, &summary);
+    ended.ends_as_judged(0, &place.run("run").summary());
     assert!(ended.printed("samples of process"), "{}", ended.out);
-    let file = |name: &str| std::fs::read_to_string(place.path().join("run").join(name)).unwrap();
+    assert!(!place.path().join("run/profile.raw").exists());
+}
+
+#[test]
+#[ignore = "needs perf"]
+fn a_foreign_process_is_sampled_while_the_load_runs() {
+    let place = Place::new();
+    let busy = Command::new("sh")
+        .args(["-c", "while :; do :; done"])
+        .stdin(Stdio::null())
+        .spawn()
+        .unwrap();
+    sample(&place, busy);
+    let run = place.run("run");
+    let file = |name| run.text(name);
     assert!(file("flame.svg").contains("<svg"));
     assert!(file("report.html").contains("<a href=\"flame.svg\">"));
     let weights = file("profile.folded");
@@ -56,14 +62,12 @@ fn a_foreign_process_is_sampled_while_the_load_runs() {
         weights.lines().all(|line| line.starts_with("sh;")),
         "{weights}"
     );
-    assert!(!place.path().join("run/profile.raw").exists());
 }
 
 /// perf would show only frames of the interpreter.
 #[test]
 #[ignore = "needs py-spy"]
 fn a_python_process_is_sampled_by_py_spy() {
-    let node = Node::quick();
     let place = Place::new();
     place.write(
         "busy.py",
@@ -78,17 +82,9 @@ fn a_python_process_is_sampled_by_py_spy() {
     // `python3` may be a script that becomes the interpreter.
     let mut up = [0; 3];
     busy.stdout.as_mut().unwrap().read_exact(&mut up).unwrap();
-    let ended = place.txgen(&format!(
-        "constant --rate 50 --duration 2s --profile-pid {} --out run --endpoints {}",
-        busy.id(),
-        node.url()
-    ));
-    busy.kill().unwrap();
-    busy.wait().unwrap();
-    ended.ends_as_judged(0, &place.run("run").summary());
-    assert!(ended.printed("samples of process"), "{}", ended.out);
-    let file = |name: &str| std::fs::read_to_string(place.path().join("run").join(name)).unwrap();
+    sample(&place, busy);
+    let run = place.run("run");
+    let file = |name| run.text(name);
     assert!(file("flame.svg").contains("busy_function"));
     assert!(file("profile.folded").contains("busy_function"));
-    assert!(!place.path().join("run/profile.raw").exists());
 }

@@ -1,7 +1,5 @@
 //! `[[prove]]`: what a rate owes to a resource, shown on nodes whose limits are known.
 
-use std::fs;
-
 use serde_json::Value;
 
 use crate::support::{Ended, Place};
@@ -45,8 +43,7 @@ fn played(text: &str) -> (Value, Ended) {
     let place = Place::new();
     place.write("prove.toml", text);
     let ended = place.txgen("run prove.toml --out all --no-tui");
-    let path = place.path().join("all/campaign.json");
-    let document: Value = serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap();
+    let document = place.run("all").json("campaign.json");
     let runs = document["runs"].as_array().unwrap();
     assert!(runs.iter().all(|run| run["state"] == "done"), "{ended}");
     (document, ended)

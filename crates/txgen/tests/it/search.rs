@@ -18,8 +18,7 @@ fn node_with(capacity: f64) -> Node {
 }
 
 fn account(place: &Place, name: &str) -> Value {
-    let text = std::fs::read_to_string(place.path().join(name).join("search.json")).unwrap();
-    serde_json::from_str(&text).unwrap()
+    place.run(name).json("search.json")
 }
 
 fn points(account: &Value) -> &Vec<Value> {
@@ -137,13 +136,7 @@ fn a_search_tells_each_point_and_ends_as_its_file_says() {
     let account = check(&place, "found", &ended);
     ended.says("200/s for 0.5s: the first");
     check_ending(&account, &ended);
-    let hashes: std::collections::HashSet<_> =
-        node.committed().into_iter().map(|tx| tx.0).collect();
-    assert_eq!(
-        hashes.len(),
-        node.committed().len(),
-        "a transaction came twice"
-    );
+    node.assert_none_came_twice();
 }
 
 #[test]

@@ -1,19 +1,21 @@
 //! Input and output of a search: a trial; which trial is next, why the search is over, and the estimate.
 
-/// What a trial showed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Finding {
-    /// The target sustained the rate.
-    Held,
-    /// It did not.
-    Broken,
-    /// What was seen fits a target that sustains the rate and one that does not: a longer trial may
-    /// tell.
-    Undecided,
-    /// It did not, and lacked the processor for long enough to explain that: what it committed bounds what it can take.
-    Starved,
-    /// The generator could not offer the rate: the trial is no result about the target.
-    Unusable,
+base::named! {
+    /// What a trial showed.
+    pub enum Finding {
+        /// The target sustained the rate.
+        Held => "held",
+        /// It did not.
+        Broken => "broken",
+        /// What was seen fits a target that sustains the rate and one that does not: a longer trial may
+        /// tell.
+        Undecided => "undecided",
+        /// It did not, and lacked the processor for long enough to explain that: what it committed bounds what it can
+        /// take.
+        Starved => "starved",
+        /// The generator could not offer the rate: the trial is no result about the target.
+        Unusable => "unusable",
+    }
 }
 
 /// One rate, offered once.

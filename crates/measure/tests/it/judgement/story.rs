@@ -4,7 +4,7 @@ use measure::{
     BlockSeen, BlockTx, Cause, ClosedLoop, Codespace, Evidence, LoadModel, MempoolSample, Plan,
     RecorderConfig, Reply, RunEnd, SchedulePlan, Sent, Strength, Summary, Unsent, UnsentReason,
 };
-use pacing::{Arrivals, Nanos, Profile, Schedule, Step};
+use pacing::{Arrivals, Nanos, Profile, Schedule};
 
 use crate::support::{
     FOLLOWER, Folder, ORIGIN_UNIX_NS, SENDER, answered, block, constant, hash, ms, sent,
@@ -225,22 +225,7 @@ impl Story {
         };
         match self.model {
             LoadModel::Open => self.play(config, SchedulePlan::new(self.schedule.clone())),
-            LoadModel::Closed => {
-                let end = Some(ms(self.offered_until));
-                let rate = "0/s".parse().unwrap();
-                let (index, start, pause) = (0, Nanos::ZERO, false);
-                self.play(
-                    config,
-                    ClosedLoop::new(Step {
-                        index,
-                        start,
-                        end,
-                        rate,
-                        pause,
-                        again_of: None,
-                    }),
-                )
-            }
+            LoadModel::Closed => self.play(config, ClosedLoop),
         }
     }
 

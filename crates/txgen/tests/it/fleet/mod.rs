@@ -241,8 +241,7 @@ fn each_run_of_a_campaign_is_the_load_of_one_generator() {
     let alone = Node::quick();
     place.txgen(&format!("{run} --endpoints {} --out alone", alone.url()));
     let runs = |name: &str| -> Vec<Value> {
-        let document = place.run(name).text("campaign.json");
-        let document: Value = serde_json::from_str(&document).unwrap();
+        let document = place.run(name).json("campaign.json");
         document["runs"].as_array().unwrap().clone()
     };
     let (fleet, alone) = (runs("fleet"), runs("alone"));

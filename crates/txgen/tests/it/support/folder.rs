@@ -30,13 +30,18 @@ impl RunFolder {
         fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
     }
 
+    /// A JSON document of it.
+    pub(crate) fn json(&self, name: &str) -> Value {
+        serde_json::from_str(&self.text(name)).unwrap()
+    }
+
     pub(crate) fn manifest(&self) -> Value {
-        serde_json::from_str(&self.text("manifest.json")).unwrap()
+        self.json("manifest.json")
     }
 
     /// The summary, valid by its schema.
     pub(crate) fn summary(&self) -> Summary {
-        let value: Value = serde_json::from_str(&self.text("summary.json")).unwrap();
+        let value = self.json("summary.json");
         let schema: Value = serde_json::from_str(SCHEMA).unwrap();
         let errors: Vec<String> = jsonschema::validator_for(&schema)
             .unwrap()

@@ -6,6 +6,7 @@ mod folder;
 pub(crate) use folder::{RunFolder, Summary};
 pub(crate) use testkit::{Behaviour, Ended, FakeChain, FakeNode, Running, Upgrades, wait_until};
 
+use std::collections::HashSet;
 use std::io;
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::ops::Deref;
@@ -172,6 +173,12 @@ impl Node {
 
     pub(crate) fn url(&self) -> String {
         self.rpc_url()
+    }
+
+    pub(crate) fn assert_none_came_twice(&self) {
+        let committed = self.committed();
+        let hashes: HashSet<_> = committed.iter().map(|tx| tx.0).collect();
+        assert_eq!(hashes.len(), committed.len(), "a transaction came twice");
     }
 
     /// Every committed transaction's hash and height, in order.
