@@ -234,6 +234,13 @@ impl Nodes {
         }
     }
 
+    /// A node takes no write connection: reads leave it the place of one of theirs.
+    pub(crate) fn give_way(&self, node: Option<NodeIndex>) {
+        if let Some(node) = node {
+            self.node(node).http.give_way();
+        }
+    }
+
     /// For further clients of the nodes.
     pub(super) fn pool_options(&self) -> &PoolOptions {
         &self.0.pool_options

@@ -71,7 +71,10 @@ pub(super) async fn open(
     };
     let late = |_| {
         let text = format!("no connection within {} s", limit.as_secs_f64());
-        Err(ConnectionError::Connect(io::Error::other(text)))
+        Err(ConnectionError::Connect(io::Error::new(
+            io::ErrorKind::TimedOut,
+            text,
+        )))
     };
     let opened = timeout(limit, TaskConnection::open(&endpoint, &options)).await;
     opened.unwrap_or_else(late)

@@ -4,12 +4,14 @@ mod answers;
 mod node;
 mod sending;
 
+use std::io::ErrorKind;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use control::{BreakController, Pacer};
 use pacing::Nanos;
+use rpc::ConnectionError;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
@@ -193,7 +195,14 @@ impl Worker {
             }
             PoolEvent::NotOpened(error) => {
                 self.metrics.upstream_error(UpstreamError::Connect);
-                if !self.pool.is_up() && !std::mem::replace(&mut self.connect_failed, true) {
+                if self.pool.is_up() {
+                    return;
+                }
+                if matches!(&error, ConnectionError::Connect(error) if error.kind() == ErrorKind::TimedOut)
+                {
+                    self.nodes.give_way(self.active);
+                }
+                if !std::mem::replace(&mut self.connect_failed, true) {
                     let reason = error.to_string();
                     warn!(reason, "no write connection to the node; retrying");
                 }

@@ -76,6 +76,11 @@ impl NodeHttp {
         })
     }
 
+    /// Leaves the place of one connection to others.
+    pub(super) fn give_way(&self) {
+        self.pool.give_way();
+    }
+
     /// Sends a request, and waits for the head of the answer.
     ///
     /// # Errors

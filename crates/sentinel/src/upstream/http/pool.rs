@@ -62,6 +62,10 @@ struct State {
     opening: usize,
     /// The last one that was opened has not answered in time.
     is_full: bool,
+    /// Connections to close once they are idle, so that others may have their places.
+    surplus: usize,
+    /// Until then others take the places that become free.
+    held_until: Option<Instant>,
 }
 
 /// Limits of a [`Pool`], and the owner of its tasks.
@@ -227,6 +231,18 @@ impl Pool {
         Next::Turn(turn)
     }
 
+    /// Closes half of the connections, as soon as they are idle: the node is full, and others need their places.
+    pub(super) fn give_way(&self) {
+        let mut closed = Vec::new();
+        let mut state = self.0.state.lock();
+        state.is_full = true;
+        state.held_until = Some(Instant::now() + HOLD);
+        let answering = state.open.saturating_sub(state.opening);
+        let kept = state.idle.len().saturating_sub(answering.div_ceil(2));
+        closed.extend(state.idle.drain(kept..));
+        state.surplus = answering.div_ceil(2) - closed.len();
+    }
+
     /// Opens connections for requests that wait: at a time as many as there are, as in slow start (RFC 5681); one while the
     /// node is full.
     fn open_for_waiting(&self) {
@@ -237,12 +253,14 @@ impl Pool {
         let mut state = self.0.state.lock();
         state.waiting.retain(|waiting| !waiting.is_closed());
         // After a restart the node may take more.
-        state.is_full &= state.open > 0;
+        if state.open == 0 {
+            (state.is_full, state.held_until) = (false, None);
+        }
         let answering = state.open.saturating_sub(state.opening);
-        let most = if state.is_full {
-            1
-        } else {
-            answering.max(FIRST_OPENINGS)
+        let most = match state.is_full {
+            _ if state.is_held() => 0,
+            true => 1,
+            false => answering.max(FIRST_OPENINGS),
         };
         let wanted = state.waiting.len().min(most).saturating_sub(state.opening);
         state.opening += wanted;
@@ -295,6 +313,9 @@ impl Pool {
     /// Opens a connection, asks for the node's health over it, and keeps it. Any answer will do.
     async fn prove(&self) -> Result<(), UpstreamError> {
         let answer = self.send_over(self.open().await?, &self.0.health).await;
+        if self.0.state.lock().is_held() {
+            return Ok(());
+        }
         let mut body = answer
             .map_err(|failed| self.unanswered(&failed))?
             .into_body();
@@ -343,6 +364,11 @@ impl Pool {
         let mut state = self.0.state.lock();
         let is_old = |(_, since): &mut (_, Instant)| now.duration_since(*since) >= limit;
         old.extend(state.idle.extract_if(.., is_old));
+        if state.surplus > 0 {
+            state.surplus -= 1;
+            old.push((connection, now));
+            return;
+        }
         while let Some(waiting) = state.waiting.pop_front() {
             match waiting.send(Ok(connection)) {
                 Ok(()) => return,
@@ -350,6 +376,12 @@ impl Pool {
             }
         }
         state.idle.push((connection, now));
+    }
+}
+
+impl State {
+    fn is_held(&self) -> bool {
+        self.held_until.is_some_and(|until| Instant::now() < until)
     }
 }
 
@@ -445,6 +477,8 @@ const SMALLEST_BUFFER: usize = 8 << 10;
 const FIRST_OPENINGS: usize = 4;
 /// How long a new connection may take for the node's health.
 const ANSWER_LIMIT: Duration = Duration::from_secs(5);
+/// For how long others have the places that become free: one attempt to open a connection, and the pause before it.
+const HOLD: Duration = Duration::from_secs(10);
 /// The longest pause between two connections to a node that is full.
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
@@ -576,6 +610,23 @@ mod tests {
             let served = serve_all(listener, most, 1);
             ask_at_once(&pool, 50).await;
             assert!(served.load(Ordering::Relaxed) <= most);
+        }
+    }
+
+    #[tokio::test]
+    async fn a_place_is_given_to_others_at_once_or_after_the_answer_under_way() {
+        for in_use in [false, true] {
+            let (pool, _listener, mut stream) = kept().await;
+            let asked = in_use.then(|| ask(&pool, Repeat::Always));
+            if let Some(asked) = asked {
+                read_request(&mut stream).await;
+                pool.give_way();
+                stream.write_all(ANSWER.as_bytes()).await.unwrap();
+                assert_eq!(body(asked).await, b"{}");
+            } else {
+                pool.give_way();
+            }
+            assert_eq!(stream.read(&mut [0]).await.unwrap(), 0);
         }
     }
 
