@@ -111,8 +111,6 @@ pub(crate) const RECENT: usize = 4;
 pub(crate) const STEP: f64 = 1.25;
 /// The pace is at most so many times the even one.
 pub(crate) const PROBE: f64 = 8.0;
-/// Part of the limits from which on a block counts as full by them.
-const FULL: f64 = 0.9;
 /// Part of a room from which on it counts as filled, and by which the gain falls with each block that is; part of
 /// the mempool that may be filled.
 pub(crate) const NEARLY: f64 = 0.99;
@@ -294,7 +292,8 @@ impl Window {
         let size = self.size();
         // Beyond what a block can hold, that it took all shows nothing.
         let by_limits = self.most(&all).min(self.most(&interval.block.ours));
-        if self.has_first() && !took_all && (all.txs as f64) < FULL * by_limits {
+        let had_room = all.txs as f64 + 1.0 <= by_limits;
+        if self.has_first() && !took_all && had_room {
             (self.is_bounded, self.shown) = (true, size);
         }
         let most = ours + by_limits * mean;
