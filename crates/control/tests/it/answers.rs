@@ -125,6 +125,29 @@ fn stalls_of_the_node_do_not_look_like_a_queue_of_ours() {
     assert_eq!(limit(&mut pacer, at), before);
 }
 
+/// With the least time of all the cap of a node whose way has become longer was what the short one had needed, for good.
+#[test]
+fn a_node_that_is_further_away_is_known_by_a_write_that_is_sent_alone() {
+    let mut pacer = pacer(100_000, PaceMode::Adaptive);
+    let mut now = Nanos::ZERO;
+    for took_ms in [1, 100, 5] {
+        let one = Demand {
+            waiting: 1,
+            ..many(0)
+        };
+        assert_eq!(pacer.grant(now, one).now, 1);
+        let sent = now;
+        now = now.saturating_add(Nanos::from_millis(took_ms));
+        pacer.answered(now, sent);
+        pacer.grant(now, many(8));
+        let Bound::InFlightCap { unloaded, .. } = pacer.bound() else {
+            panic!("{:?}", pacer.bound());
+        };
+        assert_eq!(unloaded, std::time::Duration::from_millis(took_ms));
+        now = now.saturating_add(Nanos::from_secs(1));
+    }
+}
+
 /// Checks that an application makes at once, but answers in order on each connection, keep a connection for each line;
 /// checks that are made one after the other do not.
 #[test]
