@@ -243,7 +243,7 @@ fn rebuilt(path: &Path, manifest: &Manifest) -> anyhow::Result<(Summary, Vec<Str
 /// When the path is no run of this format.
 pub(crate) fn read_manifest(path: &Path) -> anyhow::Result<Manifest> {
     if !path.exists() {
-        bail!("there is no {}", path.display());
+        bail!("there is no file or folder {}", path.display());
     }
     if !path.is_dir() {
         bail!(

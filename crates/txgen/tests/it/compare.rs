@@ -300,7 +300,10 @@ fn what_is_no_run_is_named() {
     fs::create_dir(place.path().join("empty")).unwrap();
     for (line, phrase) in [
         ("compare empty empty", "empty is not a run"),
-        ("compare nowhere empty", "there is no nowhere"),
+        (
+            "compare nowhere empty",
+            "there is no file or folder nowhere",
+        ),
         ("compare empty", "2 values required"),
         (
             "compare empty empty --judge-by p50",

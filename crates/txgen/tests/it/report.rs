@@ -101,7 +101,7 @@ fn what_is_no_run_is_refused_with_a_hint() {
     place
         .txgen("report nowhere")
         .expect(2)
-        .says("there is no nowhere");
+        .says("there is no file or folder nowhere");
     place.write("file", "");
     place
         .txgen("report file")
@@ -384,5 +384,8 @@ fn a_comparison_without_runs_that_count_is_an_error_and_not_a_failure() {
     assert!(text.starts_with("### txgen compare\n"), "{text}");
     place.txgen("compare a none --ci junit=x.xml").expect(2);
     let text = fs::read_to_string(place.path().join("x.xml")).unwrap();
-    assert!(text.contains("<error message=\"there is no none"), "{text}");
+    assert!(
+        text.contains("<error message=\"there is no file or folder none"),
+        "{text}"
+    );
 }

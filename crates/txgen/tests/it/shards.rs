@@ -241,7 +241,7 @@ fn refuse_what_does_not_belong_together(place: &Place) {
         ("1-2 1-2", "overlap: both are shard 1/2"),
         ("1-2", "shards are missing: 2/2"),
         ("1-2 whole", "whole is a run of its own"),
-        ("1-2 nowhere", "there is no nowhere"),
+        ("1-2 nowhere", "there is no file or folder nowhere"),
         ("1-2 file", "is a file"),
         ("1-2 empty", "is not a run"),
     ] {
