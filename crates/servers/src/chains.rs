@@ -3,7 +3,7 @@
 
 use std::ffi::OsString;
 use std::fs;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -11,8 +11,8 @@ use tempfile::TempDir;
 use toml::Table;
 
 use crate::link::Link;
-use crate::listening::free_port;
-use crate::process::{Process, StartError, Wait, make_home};
+use crate::listening::free_address;
+use crate::process::{Process, StartError, Wait, change, make_home, output_of};
 use crate::settings::{table, with_genesis, with_metrics, with_values};
 
 /// How to start a [`Simd`].
@@ -130,14 +130,12 @@ fn launch(
     home: &Path,
     wait: &mut Wait<'_>,
 ) -> Result<(Process, [SocketAddr; 2]), StartError> {
-    let [address, metrics] =
-        [free_port(), free_port()].map(|port| SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
-    let local = || format!("127.0.0.1:{}", free_port());
+    let [address, metrics] = [free_address(), free_address()];
     let blocks = table([("consensus.timeout_commit", "1s".into())]);
     let ports = table([
         ("rpc.laddr", format!("tcp://{address}").into()),
         ("rpc.pprof_laddr", "".into()),
-        ("p2p.laddr", format!("tcp://{}", local()).into()),
+        ("p2p.laddr", format!("tcp://{}", free_address()).into()),
     ]);
     let folder = home.join("config");
     change(&folder.join("config.toml"), |text| {
@@ -146,7 +144,7 @@ fn launch(
         with_values("config.toml", text, &tables)
     })?;
     let price = table([("minimum-gas-prices", "0stake".into())]);
-    let ports = table([("grpc.address", local().into())]);
+    let ports = table([("grpc.address", free_address().to_string().into())]);
     change(&folder.join("app.toml"), |text| {
         with_values("app.toml", text, &[&price, &ports, &options.app])
     })?;
@@ -168,32 +166,13 @@ fn step(binary: &Path, home: &Path, arguments: &str, input: &str) -> Result<(), 
     let given = home.join("input");
     let cannot = || StartError::io(format!("cannot run {}", binary.display()));
     fs::write(&given, input).map_err(cannot())?;
-    let output = Command::new(binary)
+    let mut command = Command::new(binary);
+    command
         .args(all(arguments, home))
         // Each command makes a folder of its own there and leaves it.
         .env("TMPDIR", home)
-        .stdin(fs::File::open(&given).map_err(cannot())?)
-        .output()
-        .map_err(cannot())?;
-    if output.status.success() {
-        return Ok(());
-    }
-    let message = String::from_utf8_lossy(&output.stderr);
-    let last = message.lines().last().unwrap_or_default();
-    Err(StartError::Init {
-        step: format!("simd {arguments}"),
-        message: last.to_owned(),
-    })
-}
-
-/// Writes a file anew with other values.
-fn change(
-    path: &Path,
-    with: impl FnOnce(&str) -> Result<String, crate::SettingError>,
-) -> Result<(), StartError> {
-    let cannot = || StartError::io(format!("cannot change {}", path.display()));
-    let text = fs::read_to_string(path).map_err(cannot())?;
-    fs::write(path, with(&text)?).map_err(cannot())
+        .stdin(fs::File::open(&given).map_err(cannot())?);
+    output_of(&format!("simd {arguments}"), &mut command).map(drop)
 }
 
 /// How a btcd is started.
@@ -237,8 +216,7 @@ impl Btcd {
         let path = |name: &str| home.path().join(name);
         let config = path("btcd.conf");
         fs::write(&config, "").map_err(StartError::io("cannot write the node's configuration"))?;
-        let rpc = SocketAddr::from((Ipv4Addr::LOCALHOST, free_port()));
-        let peers = SocketAddr::from((Ipv4Addr::LOCALHOST, free_port()));
+        let [rpc, peers] = [free_address(), free_address()];
         let user = Self::USER;
         let mut arguments = vec![
             "--regtest".to_owned(),
@@ -268,8 +246,7 @@ impl Btcd {
         let log = path("node.log");
         let mut process = Process::start("btcd", &options.binary, &arguments, log, guard)?;
         process.wait_ready(rpc, wait)?;
-        let link = options.link.map(|rate| Link::open(peers, rate)).transpose();
-        let link = link.map_err(StartError::io("cannot relay the node's link"))?;
+        let link = Link::before(peers, options.link)?;
         Ok(Self {
             process,
             rpc,

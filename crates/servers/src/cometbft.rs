@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::fs;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -10,11 +10,9 @@ use tempfile::TempDir;
 use toml::Table;
 
 use crate::link::Link;
-use crate::listening::free_port;
-use crate::process::StartError;
-use crate::process::{Process, Wait, make_home};
-use crate::settings::table;
-use crate::settings::{with_genesis, with_metrics, with_values};
+use crate::listening::free_address;
+use crate::process::{Process, StartError, Wait, change, make_home, output_of};
+use crate::settings::{table, with_genesis, with_metrics, with_values};
 
 /// The version that everything is tested with.
 pub const COMETBFT_VERSION: &str = "0.38.17";
@@ -49,7 +47,7 @@ pub struct CometBft {
     /// What the other validators of its network connect to.
     link: Option<Link>,
     // Removed after the process was killed: fields are dropped in this order.
-    home: Option<TempDir>,
+    home: TempDir,
 }
 
 impl CometBft {
@@ -59,9 +57,12 @@ impl CometBft {
     /// [`StartError`].
     pub fn start(options: &CometBftOptions, wait: &mut Wait<'_>) -> Result<Self, StartError> {
         let home = make_home(options.folder.as_deref(), HOME)?;
-        let path: OsString = home.path().into();
-        call(&options.binary, &["init".into(), "--home".into(), path])?;
-        let mut node = Self::at(home, options, free_port(), None)?;
+        let mut init = Command::new(&options.binary);
+        output_of(
+            "cometbft init",
+            init.args(["init", "--home"]).arg(home.path()),
+        )?;
+        let mut node = Self::at(home, options, free_address(), None)?;
         node.restart(wait)?;
         Ok(node)
     }
@@ -77,12 +78,9 @@ impl CometBft {
         wait: &mut Wait<'_>,
     ) -> Result<Vec<Self>, StartError> {
         let made = make_home(options.folder.as_deref(), HOME)?;
-        let count: OsString = validators.to_string().into();
-        let path: OsString = made.path().into();
-        call(
-            &options.binary,
-            &["testnet".into(), "--v".into(), count, "--o".into(), path],
-        )?;
+        let mut testnet = Command::new(&options.binary);
+        let testnet = testnet.args(["testnet", "--v", &validators.to_string(), "--o"]);
+        output_of("cometbft testnet", testnet.arg(made.path()))?;
         let (mut homes, mut peers) = (Vec::new(), Vec::new());
         for number in 0..validators {
             let home = make_home(options.folder.as_deref(), HOME)?;
@@ -91,21 +89,19 @@ impl CometBft {
                 let moved = fs::rename(&from, home.path().join(part));
                 moved.map_err(StartError::io(format!("cannot move {}", from.display())))?;
             }
-            let arguments = ["show-node-id".into(), "--home".into(), home.path().into()];
-            let id = call(&options.binary, &arguments)?;
-            let port = free_port();
-            let mut dialled = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-            let link = options.link.map(|rate| Link::open(dialled, rate));
-            let link = link.transpose();
-            let link = link.map_err(StartError::io("cannot relay a node's link"))?;
-            dialled = link.as_ref().map_or(dialled, Link::address);
+            let mut show = Command::new(&options.binary);
+            let show = show.args(["show-node-id", "--home"]).arg(home.path());
+            let id = output_of("cometbft show-node-id", show)?;
+            let p2p = free_address();
+            let link = Link::before(p2p, options.link)?;
+            let dialled = link.as_ref().map_or(p2p, Link::address);
             peers.push(format!("{id}@{dialled}"));
-            homes.push((home, port, link));
+            homes.push((home, p2p, link));
         }
         let peers = peers.join(",");
         let mut nodes = Vec::new();
-        for (home, port, link) in homes {
-            let mut node = Self::at(home, options, port, Some(&peers))?;
+        for (home, p2p, link) in homes {
+            let mut node = Self::at(home, options, p2p, Some(&peers))?;
             node.link = link;
             node.spawn()?;
             nodes.push(node);
@@ -124,11 +120,10 @@ impl CometBft {
     fn at(
         home: TempDir,
         options: &CometBftOptions,
-        p2p: u16,
+        p2p: SocketAddr,
         peers: Option<&str>,
     ) -> Result<Self, StartError> {
-        let [address, metrics] =
-            [free_port(), free_port()].map(|port| SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
+        let [address, metrics] = [free_address(), free_address()];
         configure(home.path(), options, [address, metrics], (p2p, peers))?;
         Ok(Self {
             process: None,
@@ -136,7 +131,7 @@ impl CometBft {
             address,
             metrics,
             link: None,
-            home: Some(home),
+            home,
         })
     }
 
@@ -196,40 +191,14 @@ impl CometBft {
     }
 
     /// Its home folder.
-    ///
-    /// # Panics
-    /// Never: only [`CometBft::keep_home`] takes the home, and it takes the node with it.
     pub fn home(&self) -> &Path {
-        self.home.as_ref().expect("the home is there").path()
+        self.home.path()
     }
 
-    /// Kills the node and leaves its home where it is, for a look at it.
-    #[must_use]
-    pub fn keep_home(mut self) -> PathBuf {
-        self.process = None;
-        self.home.take().expect("the home is there").keep()
+    /// Leaves its home where it is when it is dropped, for a look at it.
+    pub fn keep_home(&mut self) {
+        self.home.disable_cleanup(true);
     }
-}
-
-/// What the program prints when it is called in this way.
-fn call(binary: &Path, arguments: &[OsString]) -> Result<String, StartError> {
-    let output = Command::new(binary)
-        .args(arguments)
-        .output()
-        .map_err(StartError::io(format!("cannot run {}", binary.display())))?;
-    if output.status.success() {
-        return Ok(String::from_utf8_lossy(&output.stdout).trim().into());
-    }
-    let message = if output.stderr.is_empty() {
-        output.stdout
-    } else {
-        output.stderr
-    };
-    let message = String::from_utf8_lossy(&message);
-    Err(StartError::Init {
-        step: "cometbft init".to_owned(),
-        message: message.trim().into(),
-    })
 }
 
 /// The ports, the peers and the caller's values; everything else stays as `cometbft` wrote it.
@@ -237,12 +206,12 @@ fn configure(
     home: &Path,
     options: &CometBftOptions,
     [address, metrics]: [SocketAddr; 2],
-    (p2p, peers): (u16, Option<&str>),
+    (p2p, peers): (SocketAddr, Option<&str>),
 ) -> Result<(), StartError> {
     let ports = table([
         ("rpc.laddr", format!("tcp://{address}").into()),
         ("rpc.pprof_laddr", "".into()),
-        ("p2p.laddr", format!("tcp://127.0.0.1:{p2p}").into()),
+        ("p2p.laddr", format!("tcp://{p2p}").into()),
         ("p2p.persistent_peers", peers.unwrap_or_default().into()),
     ]);
     // Its address book takes no loopback addresses, and no two of one host, otherwise.
@@ -251,24 +220,16 @@ fn configure(
         ("p2p.allow_duplicate_ip", true.into()),
     ]);
     let local = if peers.is_some() { local } else { Table::new() };
-    let path = home.join("config").join("config.toml");
-    let text = read(&path)?;
-    let metrics = with_metrics(&text, metrics);
-    let tables = [&metrics, &options.config, &ports, &local];
-    let text = with_values("config.toml", &text, &tables)?;
-    write(&path, &text)?;
+    let folder = home.join("config");
+    change(&folder.join("config.toml"), |text| {
+        let metrics = with_metrics(text, metrics);
+        let tables = [&metrics, &options.config, &ports, &local];
+        with_values("config.toml", text, &tables)
+    })?;
     if options.genesis.is_empty() {
         return Ok(());
     }
-    let path = home.join("config").join("genesis.json");
-    let text = with_genesis(&read(&path)?, &options.genesis)?;
-    write(&path, &text)
-}
-
-fn read(path: &Path) -> Result<String, StartError> {
-    fs::read_to_string(path).map_err(StartError::io(format!("cannot read {}", path.display())))
-}
-
-fn write(path: &Path, text: &str) -> Result<(), StartError> {
-    fs::write(path, text).map_err(StartError::io(format!("cannot write {}", path.display())))
+    change(&folder.join("genesis.json"), |text| {
+        with_genesis(text, &options.genesis)
+    })
 }

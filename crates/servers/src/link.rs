@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
-use crate::process::{Group, Process};
+use crate::process::{Group, Process, StartError};
 
 /// A relay that is there until this is dropped. All connections through it share one rate in each direction, as those
 /// through a network card do. It needs no rights, unlike a queue of the kernel's. It adds no delay of its own but that
@@ -26,6 +26,15 @@ pub struct Link {
 }
 
 impl Link {
+    /// One in front of a node, if its rate is limited.
+    ///
+    /// # Errors
+    /// As [`Link::open`].
+    pub fn before(node: SocketAddr, rate: Option<f64>) -> Result<Option<Self>, StartError> {
+        let link = rate.map(|rate| Self::open(node, rate)).transpose();
+        link.map_err(StartError::io("cannot relay a node's link"))
+    }
+
     /// Listens on a free port of the loopback device, and connects each caller to `to`; the rate is in bits a second.
     ///
     /// # Errors

@@ -91,6 +91,11 @@ const PROCESS_STRIDE: u32 = 61;
 
 static NEXT: AtomicU32 = AtomicU32::new(0);
 
+/// 127.0.0.1 with a [`free_port`].
+pub(crate) fn free_address() -> SocketAddr {
+    (Ipv4Addr::LOCALHOST, free_port()).into()
+}
+
 /// A TCP port of 127.0.0.1 that was free a moment ago and that no other call of this function gets, in this process or
 /// another of the same network namespace, before this process ends.
 ///

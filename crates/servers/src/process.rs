@@ -37,6 +37,32 @@ pub(crate) fn make_home(folder: Option<&Path>, prefix: &str) -> Result<TempDir, 
     home.map_err(StartError::io("cannot make a home for the node"))
 }
 
+/// What a command prints, without the space around it. Of one that fails, its last line is the reason.
+pub(crate) fn output_of(step: &str, command: &mut Command) -> Result<String, StartError> {
+    let program = Path::new(command.get_program()).display();
+    let cannot = StartError::io(format!("cannot run {program}"));
+    let output = command.output().map_err(cannot)?;
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_owned();
+    if output.status.success() {
+        return Ok(text(&output.stdout));
+    }
+    let said = [text(&output.stdout), text(&output.stderr)].join("\n");
+    Err(StartError::Init {
+        step: step.to_owned(),
+        message: said.trim().lines().last().unwrap_or_default().to_owned(),
+    })
+}
+
+/// Writes a file anew with other values.
+pub(crate) fn change(
+    path: &Path,
+    with: impl FnOnce(&str) -> Result<String, SettingError>,
+) -> Result<(), StartError> {
+    let cannot = || StartError::io(format!("cannot change {}", path.display()));
+    let text = fs::read_to_string(path).map_err(cannot())?;
+    fs::write(path, with(&text)?).map_err(cannot())
+}
+
 /// A running program. Dropping it kills it.
 #[derive(Debug)]
 pub struct Process {
@@ -363,6 +389,17 @@ mod tests {
         while !is_gone() {
             thread::sleep(LOOK_INTERVAL);
         }
+    }
+
+    #[test]
+    fn a_step_that_fails_is_named_with_the_last_that_it_said() {
+        let script = "echo begun; echo 'usage: none' >&2; echo 'no such chain' >&2; exit 1";
+        let mut command = Command::new("/bin/sh");
+        let failed = output_of("simd testnet", command.args(["-c", script])).unwrap_err();
+        let text = "`simd testnet` failed: no such chain";
+        assert_eq!(failed.to_string(), text);
+        let failed = output_of("simd init", &mut Command::new("/nonexistent")).unwrap_err();
+        assert_eq!(failed.to_string(), "cannot run /nonexistent");
     }
 
     #[test]

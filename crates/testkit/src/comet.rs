@@ -105,7 +105,7 @@ pub enum CometError {
 /// start it before it needs its runtime, or in `spawn_blocking`.
 #[derive(Debug)]
 pub struct CometBft {
-    node: Option<servers::CometBft>,
+    node: servers::CometBft,
     start_timeout: Duration,
 }
 
@@ -124,7 +124,7 @@ impl CometBft {
             servers::CometBft::start(&settings, wait)
         })?;
         Ok(Self {
-            node: Some(node),
+            node,
             start_timeout: options.start_timeout,
         })
     }
@@ -139,7 +139,7 @@ impl CometBft {
             servers::CometBft::network(&settings, validators, wait)
         })?;
         let node = |node| Self {
-            node: Some(node),
+            node,
             start_timeout: options.start_timeout,
         };
         Ok(nodes.into_iter().map(node).collect())
@@ -153,48 +153,39 @@ impl CometBft {
     pub fn restart(&mut self) -> Result<(), CometError> {
         self.stop();
         let timeout = self.start_timeout;
-        let node = self.node.as_mut().expect("the node is there");
-        Ok(with_wait(timeout, |wait| node.restart(wait))?)
+        Ok(with_wait(timeout, |wait| self.node.restart(wait))?)
     }
 
     /// Ends the process (asks first, kills after 10 s) and keeps the home. Does nothing if it is
     /// stopped already.
     pub fn stop(&mut self) {
-        if let Some(mut process) = self.take_process() {
+        if let Some(mut process) = self.node.take_process() {
             process.stop(STOP_TIMEOUT);
         }
     }
 
     /// Ends the process at once, as a crash would (`SIGKILL`), and keeps the home.
     pub fn kill(&mut self) {
-        drop(self.take_process());
-    }
-
-    fn take_process(&mut self) -> Option<Process> {
-        self.node.as_mut().and_then(servers::CometBft::take_process)
-    }
-
-    fn node(&self) -> &servers::CometBft {
-        self.node.as_ref().expect("the node is taken in drop only")
+        drop(self.node.take_process());
     }
 
     /// Freezes the process (`SIGSTOP`): connections stay open, nothing is read or answered.
     pub fn freeze(&self) {
-        if let Some(process) = self.node().process() {
+        if let Some(process) = self.node.process() {
             process.freeze();
         }
     }
 
     /// Lets a frozen process run on (`SIGCONT`).
     pub fn thaw(&self) {
-        if let Some(process) = self.node().process() {
+        if let Some(process) = self.node.process() {
             process.thaw();
         }
     }
 
     /// Where the RPC listens.
     pub fn address(&self) -> SocketAddr {
-        self.node().address()
+        self.node.address()
     }
 
     /// `http://127.0.0.1:PORT`.
@@ -214,12 +205,12 @@ impl CometBft {
 
     /// The node's home folder.
     pub fn home(&self) -> &Path {
-        self.node().home()
+        self.node.home()
     }
 
     /// Process id while it runs.
     pub fn pid(&self) -> Option<u32> {
-        self.node().process().map(Process::id)
+        self.node.process().map(Process::id)
     }
 
     /// `latest_block_height` of `/status`, or none while the node does not answer.
@@ -244,14 +235,12 @@ impl CometBft {
 
 impl Drop for CometBft {
     fn drop(&mut self) {
-        if thread::panicking()
-            && let Some(node) = self.node.take()
-        {
-            let kept = node.keep_home();
+        if thread::panicking() {
+            self.node.keep_home();
             let _ = writeln!(
                 io::stderr(),
                 "cometbft's home is kept for a look: {}",
-                kept.display()
+                self.home().display()
             );
         }
     }

@@ -132,9 +132,7 @@ impl Stage {
         let address = node.as_ref().map_or(UNSPECIFIED, Node::address);
         let is_alone = run.node.nodes.get() == 1;
         let link = run.node.link.filter(|_| is_alone);
-        let link = link.map(|rate| Link::open(address, rate.bits_per_second()));
-        let link = link.transpose();
-        let link = link.map_err(StartError::io("cannot relay the node's link"))?;
+        let link = Link::before(address, link.map(|rate| rate.bits_per_second()))?;
         let address = link.as_ref().map_or(address, Link::address);
         let mut endpoints = match &node {
             Some(node) => vec![node.endpoint(target, transport, address)],
