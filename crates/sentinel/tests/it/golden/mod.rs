@@ -92,6 +92,19 @@ const INTENDED: &[Intended] = &[
         why: "target: one longer than 16 KiB is refused",
         is: |_, through| refused(through, "414", "body"),
     },
+    Intended {
+        why: "words: why a message is no request is told in words of our own",
+        is: |direct, through| {
+            let head = |text: &str| {
+                Some(
+                    text.split_once("error unmarshaling request: ")?
+                        .0
+                        .to_owned(),
+                )
+            };
+            head(direct).is_some() && head(direct) == head(through)
+        },
+    },
 ];
 
 const WRONG_PARAMETERS: &str = r#""code":-32602,"message":"Invalid params""#;
@@ -358,6 +371,7 @@ fn reads_and_errors_are_the_nodes_own() {
         "unsubscribe",
         "depth",
         "target",
+        "words",
     ]);
 }
 
@@ -396,7 +410,7 @@ fn broadcasts_are_answered_as_by_the_node() {
     }
     let talk = requests::conversation();
     converse(plain.address(), pair.proxy.address, &talk, &mut findings);
-    findings.report(&["commit", "doubt", "body", "parameters"]);
+    findings.report(&["commit", "doubt", "body", "parameters", "words"]);
 }
 
 #[test]
