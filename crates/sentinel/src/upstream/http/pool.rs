@@ -55,7 +55,7 @@ struct Inner {
 struct State {
     idle: Vec<(PooledConnection, Instant)>,
     /// Oldest first.
-    waiting: VecDeque<oneshot::Sender<Result<PooledConnection, UpstreamError>>>,
+    waiting: VecDeque<oneshot::Sender<Turn>>,
     /// Connections that are in use or idle.
     open: usize,
     /// Connections that have not answered yet.
@@ -97,10 +97,13 @@ struct Open(Weak<Inner>);
 enum Next {
     Idle(PooledConnection),
     /// The next one that is idle or has been opened.
-    Turn(oneshot::Receiver<Result<PooledConnection, UpstreamError>>),
+    Turn(oneshot::Receiver<Turn>),
     /// There is none yet.
     First,
 }
+
+/// A connection; or none where the node has just closed one after its answer, so that there is a place for another.
+type Turn = Result<Option<PooledConnection>, UpstreamError>;
 
 /// Why a request has no answer. The library hands it back only if it has not begun to write it.
 type Failed = Box<TrySendError<Request<Full<Bytes>>>>;
@@ -195,23 +198,23 @@ impl Pool {
         }
     }
 
-    /// A connection that has answered and is still good, as far as one can tell; none while there is no other.
-    async fn take(&self) -> Result<Option<PooledConnection>, UpstreamError> {
-        loop {
-            let mut connection = match self.next() {
-                Next::Idle(connection) => connection,
-                Next::Turn(turn) => {
-                    self.open_for_waiting();
-                    // Its sender ends with the pool only.
-                    turn.await
-                        .unwrap_or_else(|_| Err(self.0.dialer.timeout()))?
-                }
-                Next::First => return Ok(None),
-            };
-            if connection.sender.ready().await.is_ok() {
-                return Ok(Some(connection));
+    /// A connection that has answered and is still good, as far as one can tell; none where the request opens its own.
+    async fn take(&self) -> Turn {
+        let taken = match self.next() {
+            Next::Idle(connection) => Some(connection),
+            Next::Turn(turn) => {
+                self.open_for_waiting();
+                // Its sender ends with the pool only.
+                let late = |_| Err(self.0.dialer.timeout());
+                turn.await.unwrap_or_else(late)?
             }
-        }
+            Next::First => None,
+        };
+        let Some(mut connection) = taken else {
+            return Ok(None);
+        };
+        let is_good = connection.sender.ready().await.is_ok();
+        Ok(is_good.then_some(connection))
     }
 
     fn next(&self) -> Next {
@@ -236,7 +239,7 @@ impl Pool {
         let mut closed = Vec::new();
         let mut state = self.0.state.lock();
         state.is_full = true;
-        state.held_until = Some(Instant::now() + HOLD);
+        state.held_until = Some(Instant::now() + PAUSE);
         let answering = state.open.saturating_sub(state.opening);
         let kept = state.idle.len().saturating_sub(answering.div_ceil(2));
         closed.extend(state.idle.drain(kept..));
@@ -278,11 +281,8 @@ impl Pool {
 
     /// Opens a connection that serves whichever request waits longest, once it has answered.
     async fn add(&self) {
-        let mut pause = ANSWER_LIMIT;
         while !self.is_settled(timeout(ANSWER_LIMIT, self.prove()).await) {
-            // Others may need the node's connections more.
-            sleep(pause).await;
-            pause = (2 * pause).min(LONGEST_PAUSE);
+            sleep(PAUSE).await;
         }
     }
 
@@ -353,12 +353,9 @@ impl Pool {
 
     /// Hands a connection to the request that waits longest. Else keeps it: as many as were in use at once within the limit of
     /// idleness, of which the one used last is taken first.
-    fn give_back(&self, mut connection: PooledConnection) {
+    fn give_back(&self, connection: PooledConnection) {
         let now = Instant::now();
         let limit = self.0.options.idle_limit;
-        if connection.sender.is_closed() {
-            return;
-        }
         // What is dropped takes the lock.
         let mut old = Vec::new();
         let mut state = self.0.state.lock();
@@ -369,13 +366,17 @@ impl Pool {
             old.push((connection, now));
             return;
         }
+        let mut given = Some(connection);
+        if given.as_ref().is_some_and(|it| it.sender.is_closed()) {
+            old.extend(given.take().map(|connection| (connection, now)));
+        }
         while let Some(waiting) = state.waiting.pop_front() {
-            match waiting.send(Ok(connection)) {
+            match waiting.send(Ok(given)) {
                 Ok(()) => return,
-                Err(back) => connection = back.expect("it was sent so"),
+                Err(back) => given = back.ok().flatten(),
             }
         }
-        state.idle.push((connection, now));
+        state.idle.extend(given.map(|connection| (connection, now)));
     }
 }
 
@@ -477,10 +478,9 @@ const SMALLEST_BUFFER: usize = 8 << 10;
 const FIRST_OPENINGS: usize = 4;
 /// How long a new connection may take for the node's health.
 const ANSWER_LIMIT: Duration = Duration::from_secs(5);
-/// For how long others have the places that become free: one attempt to open a connection, and the pause before it.
-const HOLD: Duration = Duration::from_secs(10);
-/// The longest pause between two connections to a node that is full.
-const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+/// How long nothing is opened at a node that is full: others may need the places that become free, and have one attempt to
+/// connect, with the pause before it, in that time.
+const PAUSE: Duration = Duration::from_secs(10);
 
 #[cfg(test)]
 mod tests {
@@ -610,6 +610,20 @@ mod tests {
             let served = serve_all(listener, most, 1);
             ask_at_once(&pool, 50).await;
             assert!(served.load(Ordering::Relaxed) <= most);
+        }
+    }
+
+    #[tokio::test]
+    async fn a_node_that_closes_each_connection_after_its_answer_answers_all_requests() {
+        let (pool, listener) = pool().await;
+        tokio::spawn(async move {
+            loop {
+                let mut stream = accept(&listener).await;
+                tokio::spawn(async move { serve(&mut stream).await });
+            }
+        });
+        for _ in 0..20 {
+            ask_at_once(&pool, 50).await;
         }
     }
 
